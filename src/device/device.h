@@ -1,0 +1,181 @@
+/*
+ * The device table: what a worker process does with memory that it shares with
+ * another process, on any kind of device. One `struct device_ops` for each kind
+ * (`cpu`, `cuda`); a new kind of device is one new file and one row in the table
+ * of device.c. Used only inside worker processes: the judge never touches a device.
+ *
+ * Order of calls: device_open(); then any; device_close(). A handle belongs to the
+ * thread that opened it. Nothing here depends on torch or Python. All functions
+ * return 0, or -1 with `err` set; outputs stay untouched on failure.
+ *
+ * A *region* is device memory that can be mapped by several processes: the owner
+ * creates it, exports a descriptor, the other side imports that descriptor
+ * read-only or read-write. Addresses in this header are device addresses; on the
+ * CPU device they are ordinary pointers. Offsets and sizes are in bytes.
+ */
+#ifndef KBV_DEVICE_DEVICE_H
+#define KBV_DEVICE_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct device;
+struct region;
+
+/* Element types that compare() understands; named as in torch. */
+enum dtype {
+    DTYPE_FLOAT64,
+    DTYPE_FLOAT32,
+    DTYPE_FLOAT16,
+    DTYPE_BFLOAT16,
+    DTYPE_INT64,
+    DTYPE_INT32,
+    DTYPE_INT16,
+    DTYPE_INT8,
+    DTYPE_UINT8,
+    DTYPE_BOOL,
+    DTYPE_COUNT,
+};
+
+size_t dtype_size(enum dtype dtype);      /* bytes of one element */
+const char *dtype_name(enum dtype dtype); /* "float32", "int64", ... */
+/* The dtype with that name, or -1. */
+int dtype_parse(const char *name);
+bool dtype_is_floating(enum dtype dtype);
+
+enum region_access { REGION_READ_ONLY, REGION_READ_WRITE };
+
+struct device_facts {
+    char name[128];              /* "NVIDIA H200"; the CPU's model name */
+    char driver[64];             /* driver version, "" on the CPU device */
+    int compute_major;           /* CUDA compute capability; 0 on the CPU device */
+    int compute_minor;
+    int multiprocessors;         /* CPU device: cores that this process may use */
+    uint64_t memory_bytes;       /* total */
+    uint64_t l2_bytes;           /* last-level cache; 0 where unknown */
+    double bandwidth_bytes_per_s;/* peak, from clock and bus width (CUDA), or 0 where unknown */
+};
+
+/*
+ * compare(): `count` elements of `got` against `expected`, both contiguous.
+ * Arithmetic in float64. For floating `expected`: sigma = RMS over its finite
+ * elements; s and n as in the protocol ("Error budget"), over elements where both
+ * are finite; where |e_i| + sigma is 0, an element that is exactly 0 contributes
+ * 0 and any other makes s infinite; n = 0 if the difference's norm is 0, else
+ * infinite where ||e|| is 0. For integers and booleans: mismatch_count and
+ * first_mismatch of unequal elements, s = n = 0 if none else infinity.
+ * `expected` may have another floating dtype than `got` (float64 against float32);
+ * int64 against int32 and the like is also allowed.
+ */
+struct compare_result {
+    double s;                     /* max relative error, see above */
+    double n;                     /* relative error in norm */
+    double sigma;                 /* RMS of expected over its finite elements */
+    uint64_t worst_index;         /* flat index of the element behind s */
+    double worst_expected;
+    double worst_got;
+    uint64_t nonfinite_expected;  /* NaN or infinite elements */
+    uint64_t nonfinite_got;
+    uint64_t mask_mismatches;     /* NaN against not-NaN, inf against not the same inf */
+    uint64_t first_mask_mismatch; /* flat index; valid where mask_mismatches > 0 */
+    double mask_expected;         /* the two values at first_mask_mismatch */
+    double mask_got;
+    uint64_t mismatch_count;      /* integers and booleans: unequal elements */
+    uint64_t first_mismatch;      /* flat index; worst_expected/worst_got hold the values */
+};
+
+struct device_ops {
+    const char *name; /* "cpu", "cuda": the part of --device before the colon */
+
+    int (*open)(int index, struct device **ret_device, struct error *err);
+    void (*close)(struct device *device);
+    int (*facts)(struct device *device, struct device_facts *ret_facts, struct error *err);
+
+    /* A zero-filled region of at least `bytes`, mapped read-write here. */
+    int (*region_new)(struct device *device, size_t bytes, struct region **ret_region,
+                      struct error *err);
+    /* A new descriptor for the region; the caller closes it. */
+    int (*region_export)(struct region *region, int *ret_fd, struct error *err);
+    /* Maps a region that another process exported. `fd` stays the caller's. `bytes` is what
+     * region_new() was asked for; a descriptor of a smaller object is refused. With
+     * REGION_READ_ONLY a write through this mapping faults, and on the CPU device the
+     * descriptor itself can never be mapped writable (sealed against future writes). */
+    int (*region_import)(struct device *device, int fd, size_t bytes, enum region_access access,
+                         struct region **ret_region, struct error *err);
+
+    int (*copy)(struct device *device, uint64_t to, uint64_t from, size_t bytes,
+                struct error *err);
+    /* Host memory to or from the device. */
+    int (*upload)(struct device *device, uint64_t to, const void *from, size_t bytes,
+                  struct error *err);
+    int (*download)(struct device *device, void *to, uint64_t from, size_t bytes,
+                    struct error *err);
+    /* Repeats the 8-byte `pattern`, in phase with the address modulo 8; any alignment and size. */
+    int (*fill)(struct device *device, uint64_t to, uint64_t pattern, size_t bytes,
+                struct error *err);
+    /* How many bytes differ from what fill() of the same range wrote, and the offset of the
+     * first (untouched where none does). */
+    int (*check_fill)(struct device *device, uint64_t from, uint64_t pattern, size_t bytes,
+                      uint64_t *ret_different_bytes, uint64_t *ret_first_offset,
+                      struct error *err);
+    /* 128-bit position-dependent hash of the bytes under a secret key; the same on every device
+     * for the same bytes and key. Not cryptographic: it detects change by a party that does not
+     * know the key. */
+    int (*hash)(struct device *device, uint64_t from, size_t bytes, uint64_t key,
+                uint64_t ret_hash[2], struct error *err);
+    int (*compare)(struct device *device, uint64_t expected, enum dtype expected_dtype,
+                   uint64_t got, enum dtype got_dtype, uint64_t count,
+                   struct compare_result *ret_result, struct error *err);
+    /* Evicts the caches: resets persisting L2 lines, then writes a buffer of twice the
+     * last-level cache, and waits. */
+    int (*flush)(struct device *device, struct error *err);
+    /* Waits for all work of this process on the device, on every stream. */
+    int (*synchronize)(struct device *device, struct error *err);
+    /* Own clock of one call: mark_start() records an event (CPU: reads the clock) on the default
+     * stream; mark_stop() records one after everything submitted before it and waits; elapsed
+     * time between the two in nanoseconds. */
+    int (*mark_start)(struct device *device, struct error *err);
+    int (*mark_stop)(struct device *device, uint64_t *ret_elapsed_ns, struct error *err);
+    /* Device memory as the driver sees it, all processes together. CPU device: of the machine. */
+    int (*memory)(struct device *device, uint64_t *ret_free_bytes, uint64_t *ret_total_bytes,
+                  struct error *err);
+};
+
+/* The row whose name is the part of `spec` before ':' ("cpu", "cuda", "cuda:1"); stores the
+ * index after it (0 if none). NULL with `err` (ERROR_USAGE) where there is no such device kind or
+ * the index is no number. */
+const struct device_ops *device_ops_find(const char *spec, int *ret_index, struct error *err);
+
+/* What all implementations put first in their struct device. */
+struct device_head {
+    const struct device_ops *ops;
+    int index;
+};
+
+/* What all implementations put first in their struct region. */
+struct region_head {
+    struct device *device;
+    uint64_t address; /* device address of the first byte; at least 4096-aligned */
+    size_t bytes;     /* as asked for */
+};
+
+static inline uint64_t region_address(const struct region *region)
+{
+    return ((const struct region_head *)(const void *)region)->address;
+}
+
+static inline size_t region_bytes(const struct region *region)
+{
+    return ((const struct region_head *)(const void *)region)->bytes;
+}
+
+/* Unmaps and frees; NULL is allowed. */
+void region_free(struct region *region);
+
+extern const struct device_ops device_cpu;
+extern const struct device_ops device_cuda;
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * The error budget of the `verified` lens: how far a candidate's output may be from the oracle's.
+ * Source: the protocol page, "Error budget (verified)".
+ */
+#ifndef KBV_PROTOCOL_TOLERANCE_H
+#define KBV_PROTOCOL_TOLERANCE_H
+
+#include <stdbool.h>
+
+#include "device/device.h"
+
+/* s(b) and n(b) of the baseline against the oracle. */
+struct budget {
+    double tau;       /* floor for s: 1e-3 fp32, 1e-2 fp16/bf16 */
+    double tau_n;     /* floor for n: 1e-4 fp32, 5e-3 fp16/bf16 */
+    double s_limit;   /* max(tau, 4 s(b)) */
+    double n_limit;   /* max(tau_n, 4 n(b)) */
+};
+
+/* `dtype` is the output's. Integer and boolean outputs have limits of 0. */
+void budget_set(struct budget *budget, enum dtype dtype, double baseline_s, double baseline_n);
+
+/* True when the candidate's comparison keeps within the budget: same non-finite mask, s and n
+ * within limits (never true of NaN), no unequal integer. */
+bool budget_accepts(const struct budget *budget, const struct compare_result *candidate);
+
+/* n(c) > 64 n(b) and n(c) > 1e-5. */
+bool budget_reduced_precision(double candidate_n, double baseline_n);
+
+#endif

@@ -21,30 +21,10 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "protocol/tensor.h"
 
 struct device;
 struct region;
-
-/* Element types that compare() understands; named as in torch. */
-enum dtype {
-    DTYPE_FLOAT64,
-    DTYPE_FLOAT32,
-    DTYPE_FLOAT16,
-    DTYPE_BFLOAT16,
-    DTYPE_INT64,
-    DTYPE_INT32,
-    DTYPE_INT16,
-    DTYPE_INT8,
-    DTYPE_UINT8,
-    DTYPE_BOOL,
-    DTYPE_COUNT,
-};
-
-size_t dtype_size(enum dtype dtype);      /* bytes of one element */
-const char *dtype_name(enum dtype dtype); /* "float32", "int64", ... */
-/* The dtype with that name, or -1. */
-int dtype_parse(const char *name);
-bool dtype_is_floating(enum dtype dtype);
 
 enum region_access { REGION_READ_ONLY, REGION_READ_WRITE };
 
@@ -57,34 +37,6 @@ struct device_facts {
     uint64_t memory_bytes;       /* total */
     uint64_t l2_bytes;           /* last-level cache; 0 where unknown */
     double bandwidth_bytes_per_s;/* peak, from clock and bus width (CUDA), or 0 where unknown */
-};
-
-/*
- * compare(): `count` elements of `got` against `expected`, both contiguous.
- * Arithmetic in float64. For floating `expected`: sigma = RMS over its finite
- * elements; s and n as in the protocol ("Error budget"), over elements where both
- * are finite; where |e_i| + sigma is 0, an element that is exactly 0 contributes
- * 0 and any other makes s infinite; n = 0 if the difference's norm is 0, else
- * infinite where ||e|| is 0. For integers and booleans: mismatch_count and
- * first_mismatch of unequal elements, s = n = 0 if none else infinity.
- * `expected` may have another floating dtype than `got` (float64 against float32);
- * int64 against int32 and the like is also allowed.
- */
-struct compare_result {
-    double s;                     /* max relative error, see above */
-    double n;                     /* relative error in norm */
-    double sigma;                 /* RMS of expected over its finite elements */
-    uint64_t worst_index;         /* flat index of the element behind s */
-    double worst_expected;
-    double worst_got;
-    uint64_t nonfinite_expected;  /* NaN or infinite elements */
-    uint64_t nonfinite_got;
-    uint64_t mask_mismatches;     /* NaN against not-NaN, inf against not the same inf */
-    uint64_t first_mask_mismatch; /* flat index; valid where mask_mismatches > 0 */
-    double mask_expected;         /* the two values at first_mask_mismatch */
-    double mask_got;
-    uint64_t mismatch_count;      /* integers and booleans: unequal elements */
-    uint64_t first_mismatch;      /* flat index; worst_expected/worst_got hold the values */
 };
 
 struct device_ops {
@@ -126,6 +78,7 @@ struct device_ops {
      * know the key. */
     int (*hash)(struct device *device, uint64_t from, size_t bytes, uint64_t key,
                 uint64_t ret_hash[2], struct error *err);
+    /* See struct compare_result in protocol/tensor.h. */
     int (*compare)(struct device *device, uint64_t expected, enum dtype expected_dtype,
                    uint64_t got, enum dtype got_dtype, uint64_t count,
                    struct compare_result *ret_result, struct error *err);

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "device/device.h"
+#include "protocol/tensor.h"
 
 /* s(b) and n(b) of the baseline against the oracle. */
 struct budget {

@@ -15,6 +15,12 @@
 #include "protocol/family.h"
 #include "protocol/verdict.h"
 
+/* Goes up when the same candidate on the same machine might get another verdict. */
+#define EVALUATION_PROTOCOL 1
+
+/* Seeds are drawn below this, so that every reader of JSON keeps them exactly. */
+#define EVALUATION_SEED_BOUND (1ull << 53)
+
 #define EVALUATION_TEXT_MAX   1024
 #define EVALUATION_OUTPUT_MAX 4096 /* the last bytes of a candidate's stdout and stderr */
 #define EVALUATION_BLOCKS_MAX 4096
@@ -28,33 +34,35 @@ struct figure {
 #define FIGURE(x)   ((struct figure){.measured = true, .value = (x)})
 
 enum family_status { FAMILY_NOT_RUN, FAMILY_PASS, FAMILY_FAIL, FAMILY_NOT_APPLICABLE };
+const char *family_status_name(enum family_status status); /* "not_run", "pass", ... */
 
 struct family_evidence {
     enum family_status status;
     char reason[EVALUATION_TEXT_MAX]; /* why it failed or does not apply; "" on a pass */
     struct figure s, n;               /* candidate against oracle */
     struct figure baseline_s, baseline_n;
-    char worst[256];                  /* "output 0 [3, 17]: expected 0.25, got 0.5"; "" if none */
+    struct figure s_limit, n_limit; /* of the budget that decided; see tolerance.h */
+    char worst[256];                /* "output 0 [3, 17]: expected 0.25, got 0.5"; "" if none */
 };
 
 /* One block of timing: `calls` calls of one side. */
 struct timing_block {
-    bool candidate;       /* else baseline */
+    bool candidate; /* else baseline */
     unsigned calls;
-    double own_ms;        /* median of the process' own clock over the block's calls */
-    double judge_ms;      /* median of the judge's clock over the block's calls */
-    double counted_ms;    /* what enters the statistics, see timing.c */
+    double own_ms;     /* median of the process' own clock over the block's calls */
+    double judge_ms;   /* median of the judge's clock over the block's calls */
+    double counted_ms; /* what enters the statistics, see timing.c */
 };
 
 struct speed_evidence {
-    enum speed_class class;       /* SPEED_NONE where not measured */
+    enum speed_class class;         /* SPEED_NONE where not measured */
     struct figure ratio, low, high; /* baseline / candidate, 95% interval */
     struct figure baseline_ms, candidate_ms;
-    struct figure wall_ratio;     /* the same from the judge's clock alone */
-    struct figure floor_ms;       /* (bytes in + bytes out) / peak bandwidth */
+    struct figure wall_ratio; /* the same from the judge's clock alone */
+    struct figure floor_ms;   /* (bytes in + bytes out) / peak bandwidth */
     /* Against the other matmul precision, where it differs ("highest" beside "high"). */
-    char baseline_matmul[16];     /* flag of the baseline above: highest, high, medium */
-    char other_matmul[16];        /* "" where not measured */
+    char baseline_matmul[16]; /* flag of the baseline above: highest, high, medium */
+    char other_matmul[16];    /* "" where not measured */
     struct figure other_ratio, other_low, other_high, other_baseline_ms;
     unsigned calls, checked_calls;
     size_t block_count;
@@ -62,11 +70,12 @@ struct speed_evidence {
 };
 
 struct memory_evidence {
-    enum memory_class class;      /* MEMORY_NONE where not measured */
-    struct figure ratio;          /* baseline / candidate, absolute peaks */
-    struct figure baseline_bytes, candidate_bytes;             /* peak during one call, absolute */
-    struct figure baseline_above_bytes, candidate_above_bytes; /* above what was live at its start */
-    char method[64];              /* "allocator+driver", "resident_set" */
+    enum memory_class class;                       /* MEMORY_NONE where not measured */
+    struct figure ratio;                           /* baseline / candidate, absolute peaks */
+    struct figure baseline_bytes, candidate_bytes; /* peak during one call, absolute */
+    struct figure baseline_above_bytes,
+        candidate_above_bytes; /* above what was live at its start */
+    char method[64];           /* "allocator+driver", "resident_set" */
 };
 
 struct stage_seconds {
@@ -91,15 +100,15 @@ struct evaluation {
     char candidate_path[4096];
     char problem_hash[65]; /* hex of the content */
     char candidate_hash[65];
-    char device[64];       /* as asked for: "cpu", "cuda:0" */
+    char device[64]; /* as asked for: "cpu", "cuda:0" */
     char device_name[128];
     char driver[64];
-    char dtype[16];        /* fp32, bf16, fp16 */
+    char dtype[16]; /* fp32, bf16, fp16 */
     char torch_version[64];
     char python_version[64];
-    char cuda_version[64]; /* "" where torch has none */
-    char oracle[64];       /* "float64", "float32: <why>" */
-    uint64_t seed;
+    char cuda_version[64];   /* "" where torch has none */
+    char oracle[64];         /* "float64", "float32: <why>" */
+    uint64_t seed;           /* below EVALUATION_SEED_BOUND */
     unsigned sandbox_layers; /* bits of enum sandbox_layer that were active */
 
     struct speed_evidence speed;
@@ -108,12 +117,15 @@ struct evaluation {
     struct control_evidence controls[CONTROL_COUNT];
     struct stage_seconds seconds;
 
-    char build_log[EVALUATION_OUTPUT_MAX + 1];    /* the end of the compiler's output; "" if none */
+    char build_log[EVALUATION_OUTPUT_MAX + 1]; /* the end of the compiler's output; "" if none */
     char candidate_output[EVALUATION_OUTPUT_MAX + 1];
-    uint64_t candidate_output_bytes;              /* how much it printed in all */
+    uint64_t candidate_output_bytes; /* how much it printed in all */
 };
 
 struct evaluation *evaluation_new(void); /* zeroed, nothing measured; NULL when out of memory */
 void evaluation_free(struct evaluation *evaluation);
+
+/* How many families have that status. */
+unsigned evaluation_family_count(const struct evaluation *evaluation, enum family_status status);
 
 #endif

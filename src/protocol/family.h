@@ -25,7 +25,7 @@ enum family {
 enum family_kind { FAMILY_INPUTS, FAMILY_PARAMETERS };
 
 struct family_info {
-    const char *id;        /* "D1" */
+    const char *id; /* "D1" */
     enum family_kind kind;
     const char *transform; /* one line: "x3" */
     const char *finds;     /* one line: "overflow, unstable sums" */

@@ -39,20 +39,20 @@ bool dtype_is_floating(enum dtype dtype);
  * int64 against int32 and the like is also allowed.
  */
 struct compare_result {
-    double s;                     /* max relative error, see above */
-    double n;                     /* relative error in norm */
-    double sigma;                 /* RMS of expected over its finite elements */
-    uint64_t worst_index;         /* flat index of the element behind s */
+    double s;             /* max relative error, see above */
+    double n;             /* relative error in norm */
+    double sigma;         /* RMS of expected over its finite elements */
+    uint64_t worst_index; /* flat index of the element behind s */
     double worst_expected;
     double worst_got;
-    uint64_t nonfinite_expected;  /* NaN or infinite elements */
+    uint64_t nonfinite_expected; /* NaN or infinite elements */
     uint64_t nonfinite_got;
     uint64_t mask_mismatches;     /* NaN against not-NaN, inf against not the same inf */
     uint64_t first_mask_mismatch; /* flat index; valid where mask_mismatches > 0 */
     double mask_expected;         /* the two values at first_mask_mismatch */
     double mask_got;
-    uint64_t mismatch_count;      /* integers and booleans: unequal elements */
-    uint64_t first_mismatch;      /* flat index; worst_expected/worst_got hold the values */
+    uint64_t mismatch_count; /* integers and booleans: unequal elements */
+    uint64_t first_mismatch; /* flat index; worst_expected/worst_got hold the values */
 };
 
 #endif

@@ -11,13 +11,15 @@
 
 /* s(b) and n(b) of the baseline against the oracle. */
 struct budget {
-    double tau;       /* floor for s: 1e-3 fp32, 1e-2 fp16/bf16 */
-    double tau_n;     /* floor for n: 1e-4 fp32, 5e-3 fp16/bf16 */
-    double s_limit;   /* max(tau, 4 s(b)) */
-    double n_limit;   /* max(tau_n, 4 n(b)) */
+    double tau;     /* floor for s: 1e-3 fp32, 1e-2 fp16/bf16 */
+    double tau_n;   /* floor for n: 1e-4 fp32, 5e-3 fp16/bf16 */
+    double s_limit; /* max(tau, 4 s(b)) */
+    double n_limit; /* max(tau_n, 4 n(b)) */
 };
 
-/* `dtype` is the output's. Integer and boolean outputs have limits of 0. */
+/* `dtype` is the output's. Integer and boolean outputs have limits of 0. A float64 output has the
+ * floors of fp32. Where the baseline's error is not finite, the floor alone is the limit: such a
+ * family does not apply, and must not let everything pass should it be read all the same. */
 void budget_set(struct budget *budget, enum dtype dtype, double baseline_s, double baseline_n);
 
 /* True when the candidate's comparison keeps within the budget: same non-finite mask, s and n

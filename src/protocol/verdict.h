@@ -32,11 +32,11 @@ enum label {
 };
 #define LABEL_COUNT 6
 
-const char *verdict_name(enum verdict verdict);           /* "problem_unfit", ... */
-const char *verdict_meaning(enum verdict verdict);        /* one line for people */
-int verdict_find(const char *name);                       /* or -1 */
-const char *speed_class_name(enum speed_class class);     /* "faster"; NULL for SPEED_NONE */
-const char *memory_class_name(enum memory_class class);   /* "leaner"; NULL for MEMORY_NONE */
-const char *label_name(enum label label);                 /* "reduced_precision" */
+const char *verdict_name(enum verdict verdict);         /* "problem_unfit", ... */
+const char *verdict_meaning(enum verdict verdict);      /* one line for people */
+int verdict_find(const char *name);                     /* or -1 */
+const char *speed_class_name(enum speed_class class);   /* "faster"; NULL for SPEED_NONE */
+const char *memory_class_name(enum memory_class class); /* "leaner"; NULL for MEMORY_NONE */
+const char *label_name(enum label label);               /* "reduced_precision"; of one bit */
 
 #endif

@@ -1,20 +1,25 @@
 #!/bin/bash
 # Configures a build directory where it is not yet, and builds it.
-# Usage: scripts/build.sh DIRECTORY [MESON-OPTION...]
+# Usage: scripts/build.sh DIRECTORY [-DMESON-OPTION...] [TARGET...]
 set -euo pipefail
 
 . "$(dirname "$0")/tools.sh"
 directory=$1
 shift
+options=()
+while [[ ${1:-} == -* ]]; do
+    options+=("$1")
+    shift
+done
 cd "$repository"
 
 if [ ! -f "$directory/build.ninja" ]; then
-    run_meson setup "$directory" "$@" >"$directory.log" 2>&1 || {
-        tail -n 30 "$directory.log" >&2
+    mkdir -p "$directory"
+    run_meson setup "$directory" "${options[@]}" >"$directory/configure.log" 2>&1 || {
+        tail -n 30 "$directory/configure.log" >&2
         exit 1
     }
-    mv "$directory.log" "$directory/setup-meson.log"
-elif [ "$#" -gt 0 ]; then
-    run_meson configure "$directory" "$@"
+elif [ "${#options[@]}" -gt 0 ]; then
+    run_meson configure "$directory" "${options[@]}"
 fi
-exec ninja -C "$directory"
+exec ninja -C "$directory" "$@"

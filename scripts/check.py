@@ -55,7 +55,7 @@ class Context:
         )
         self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="kbv-check-"))
 
-    def run(self, command, deadline_s, environment=None, quiet=False):
+    def run(self, command, deadline_s, environment=None):
         """Runs a command from the repository's root. Returns its status; None at the deadline,
         after killing everything that it started."""
         with subprocess.Popen(
@@ -63,7 +63,6 @@ class Context:
             cwd=ROOT,
             env={**os.environ, **(environment or {})},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL if quiet else None,
             start_new_session=True,
         ) as process:
             try:
@@ -239,8 +238,8 @@ def fuzz(context):
 
     status = context.run(
         ["env", "CC=clang", ROOT / "scripts/build.sh", FUZZ, "-Dfuzz=true",
-         "-Db_sanitize=address,undefined", "-Db_lundef=false"],
-        900, quiet=True,
+         "-Db_sanitize=address,undefined", "-Db_lundef=false", "fuzz-targets"],
+        900,
     )  # fmt: skip
     if status != 0:
         return Outcome(failed=["build of the fuzz targets"])

@@ -15,14 +15,14 @@ const struct family_info family_table[FAMILY_COUNT] = {
                    "subsampled reductions, caches keyed by a sample of the content"},
     [FAMILY_E4] = {"E4", FAMILY_INPUTS, "x + 5 std(x)",
                    "one-pass variance, missing max-subtraction"},
-    [FAMILY_E5] = {"E5", FAMILY_INPUTS, "blocks of equal values and zeros", "ties, early exits"},
+    [FAMILY_E5] = {"E5", FAMILY_INPUTS, "blocks of equals and zeros", "ties, early exits"},
     [FAMILY_E6] = {"E6", FAMILY_INPUTS, "sorted rows under a ramp",
                    "a wrong axis that averages away, position-blind reductions"},
     [FAMILY_E7] = {"E7", FAMILY_INPUTS, "a mosaic of D1-D4, E1, E4",
                    "decisions taken on a prefix or a sample"},
     [FAMILY_P1] = {"P1", FAMILY_PARAMETERS, "parameters of another seed",
                    "constants baked from the benchmark's seed"},
-    [FAMILY_P2] = {"P2", FAMILY_PARAMETERS, "parameters perturbed, copied by name",
+    [FAMILY_P2] = {"P2", FAMILY_PARAMETERS, "parameters perturbed, by name",
                    "ignored bias, gamma or scale, zero-initialised layers"},
 };
 

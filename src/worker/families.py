@@ -29,11 +29,7 @@ from typing import NamedTuple, Optional
 
 import torch
 
-# The loader may run this directory as a package or put it on the path.
-if __package__:
-    from . import tree
-else:
-    import tree
+import tree
 
 INPUT_FAMILIES = ("D1", "D2", "D3", "D4", "E1", "E2", "E3", "E4", "E5", "E6", "E7")
 PARAMETER_FAMILIES = ("P1", "P2")  # their inputs are a plain draw
@@ -80,7 +76,7 @@ _DOMAINS = {
     "one_hot": _Rule((), "is one-hot"),
     "integer_valued": _Rule((), "holds only whole numbers"),
     "nonfinite": _Rule((), "holds infinities or NaN"),
-    "untouched": _Rule((), "is not floating"),
+    "untouched": _Rule((), "holds no floats"),
 }
 
 # Transforms of single elements, which E7 lays side by side, and the domains that admit each.
@@ -122,7 +118,7 @@ def apply(family, inputs, seed, domain=None, in_place=False):
                 draw = _Draw(_mix(seed, family, index), tensor.device, of)
                 changed.append(_transformed(family, tensor, draw, in_place))
     if len(kept) == len(tensors):
-        raise NotApplicable(f"{family} can change no input: {_listed(kept)}")
+        raise NotApplicable(f"{family} can change no input: {_listed(kept) or 'there is no tensor'}")
     return tree.rebuild(skeleton, changed)
 
 
@@ -154,7 +150,7 @@ class _Seen(NamedTuple):
 
 
 def _observe(tensor):
-    if tensor.dtype not in FLOATING or tensor.numel() == 0:
+    if not _is_transformable(tensor) or tensor.numel() == 0:
         return _Seen(floating=False)
     finite = whole = units = True
     has_zero = False
@@ -170,6 +166,10 @@ def _observe(tensor):
     sample = _sample(tensor, 1 << 16)
     return _Seen(True, True, whole, units, has_zero, low, high, float(sample.median()),
                  tensor.numel(), _unit_sums(tensor) if low >= 0 else (), _is_symmetric(tensor))
+
+
+def _is_transformable(tensor):
+    return tree.is_plain(tensor) and tensor.dtype in FLOATING
 
 
 def _classify(seen):
@@ -248,7 +248,7 @@ def _is_symmetric(tensor):
 def _obstacle(family, tensor, of):
     """Why this tensor stays as drawn, or None."""
     rule = _DOMAINS[of.kind]
-    if tensor.dtype not in FLOATING:
+    if not _is_transformable(tensor):
         return _DOMAINS["untouched"].says
     if family not in rule.families:
         return rule.says
@@ -260,8 +260,6 @@ def _obstacle(family, tensor, of):
 
 
 def _listed(reasons):
-    if not reasons:
-        return "there is no tensor"
     more = f", and {len(reasons) - 4} more" if len(reasons) > 4 else ""
     return ", ".join(reasons[:4]) + more
 

@@ -4,10 +4,10 @@ A problem is a Python file with `class Model`, `get_inputs()` and `get_init_inpu
 one with `class ModelNew`. The order of calls, on either side:
 
     module = load_source(path, "kbv_problem_1")
-    require(module, "Model")
+    find_class(module, "Model"); find_get_inputs(module)     # the latter: the problem's only
     model = construct(module, "Model", init_inputs(module, seed), seed, device, dtype)
     state = snapshot_state(model)
-    inputs = draw_inputs(module, seed, device, dtype)        # the problem's only
+    inputs = draw_inputs(module, seed, device, dtype)
     restore_state(model, state); output = model(*inputs)     # each call
 
 Whatever the file's own code raises, SystemExit included, comes as ProblemError with the line in
@@ -34,14 +34,13 @@ import warnings
 import torch
 from torch import nn
 
-# The loader may run this directory as a package or put it on the path.
-if __package__:
-    from . import families, tree
-else:
-    import families
-    import tree
+import families
+import tree
 
-TEXT_MAX = 500
+TEXT_MAX = 500  # characters of ProblemError.text
+
+# As the command line names them.
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 class ProblemError(Exception):
@@ -99,17 +98,22 @@ def unload(module):
     linecache.cache.pop(module.__file__, None)
 
 
-def require(module, class_name, functions=("get_inputs",)):
-    """Raises ProblemError unless the module has that nn.Module class and those functions (none for
-    a candidate)."""
-    found = getattr(module, class_name, None)
+def find_class(module, class_name):
+    """The module's nn.Module class of that name, or ProblemError("no_model")."""
+    found = vars(module).get(class_name)  # not getattr: the module may define __getattr__
     if found is None:
         raise ProblemError("no_model", None, f"there is no class {class_name}")
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise ProblemError("no_model", None, f"{class_name} is no subclass of torch.nn.Module")
-    for function in functions:
-        if not callable(getattr(module, function, None)):
-            raise ProblemError("no_get_inputs", None, f"there is no function {function}()")
+    return found
+
+
+def find_get_inputs(module):
+    """The module's get_inputs, or ProblemError("no_get_inputs")."""
+    found = vars(module).get("get_inputs")
+    if not callable(found):
+        raise ProblemError("no_get_inputs", None, "there is no function get_inputs()")
+    return found
 
 
 def explain(error, path=None):
@@ -196,7 +200,7 @@ def seed_all(seed):
 
 def init_inputs(module, seed):
     """What get_init_inputs() returns under `seed`; [] where a file has none."""
-    function = getattr(module, "get_init_inputs", None)
+    function = vars(module).get("get_init_inputs")
     if function is None:
         return []
     seed_all(seed)
@@ -210,7 +214,7 @@ def construct(module, class_name, init_inputs, seed, device, dtype):
 
     `init_inputs`: a list or tuple of positional arguments, a dict of named ones, or both,
     [[positional], {named}]."""
-    maker = getattr(module, class_name)
+    maker = find_class(module, class_name)
     args, kwargs = _init_arguments(maker, init_inputs)
 
     def make():
@@ -241,15 +245,15 @@ def _init_arguments(maker, init_inputs):
     return tuple(init_inputs), {}
 
 
-def convert(model, device, dtype):
-    """Moves a whole model, for the oracle: floating parameters and buffers like model.to(), and
-    also tensors that are plain attributes, which model.to() forgets."""
-    model.to(device=device, dtype=dtype)
+def to_double(model):
+    """The same model in float64, for the oracle: floating parameters and buffers, and also tensors
+    that are plain attributes, which model.to() forgets."""
+    model.to(torch.float64)
     with torch.no_grad():
         for module in model.modules():
             for name, tensor in list(module.__dict__.items()):
                 if isinstance(tensor, torch.Tensor):
-                    module.__dict__[name] = _cast(tensor.to(device), dtype)
+                    module.__dict__[name] = _cast(tensor, torch.float64)
     return model
 
 

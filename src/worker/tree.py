@@ -1,6 +1,6 @@
 """Nested values: what models take and return, taken apart and put together again.
 
-A value is a tensor, a scalar (None, bool, int, float, complex, str, bytes), a torch.Size, or a
+A value is a tensor (any: is_plain says which ones a kernel may use), a scalar (None, bool, int, float, complex, str, bytes), a torch.Size, or a
 list, tuple, named tuple or dict of values. `flatten` separates the tensors from the rest, the
 skeleton; `rebuild` is its inverse.
 
@@ -61,6 +61,7 @@ _DTYPE_NAMES.update({
 
 _SCALARS = (bool, int, float, complex, str, bytes)
 _KEYS = (bool, int, float, str, type(None))
+_TENSORS = ("tensor", "foreign")
 _CONTAINERS = ("list", "tuple", "namedtuple", "dict")
 
 
@@ -98,7 +99,7 @@ def flatten(value):
             if slot is None:
                 slot = slots[id(item)] = len(tensors)
                 tensors.append(item)
-            node = ("tensor", slot, dtype_name(_get_dtype(item)), tuple(_get_shape(item)))
+            node = _tensor_node(item, slot)
         if node[0] not in _CONTAINERS:
             leaves += 1
             if leaves > LEAVES_MAX:
@@ -118,14 +119,14 @@ def rebuild(skeleton, tensors):
     the same name and fields. Raises TreeError for a malformed skeleton."""
     check(skeleton)
     for node in skeleton:
-        if node[0] == "tensor" and node[1] >= len(tensors):
+        if node[0] in _TENSORS and node[1] >= len(tensors):
             raise TreeError(f"tensor {node[1]} of {len(tensors)}")
 
     # From the end: every container then finds its finished children on top of the stack.
     done = []
     for node in reversed(skeleton):
         kind = node[0]
-        if kind == "tensor":
+        if kind in _TENSORS:
             done.append(tensors[node[1]])
         elif kind == "none":
             done.append(None)
@@ -141,7 +142,8 @@ def rebuild(skeleton, tensors):
 
 def describe(value):
     """Canonical one-line descriptor of structure, dtypes and shapes:
-    `tuple(float32[16, 32], int64[])`, `dict(a: float32[2], b: list(int64[3]))`; scalars by type.
+    `tuple(float32[16, 32], int64[])`, `dict(a: float32[2], b: list(int64[3]))`; scalars by type,
+    tensors that are not plain by what they are.
     Two values have the same structure when their descriptors are equal. A named tuple and what
     torch.max() returns are described as tuples: callers can use either as the other."""
     return describe_skeleton(flatten(value)[1])
@@ -155,6 +157,8 @@ def describe_skeleton(skeleton):
         kind = node[0]
         if kind == "tensor":
             done.append(f"{node[2]}[{', '.join(map(str, node[3]))}]")
+        elif kind == "foreign":
+            done.append(node[2])
         elif kind == "none":
             done.append("None")
         elif kind == "size":
@@ -220,7 +224,7 @@ def check(skeleton):
             raise TreeError(f"malformed skeleton: {problem}")
         if open_counts:
             open_counts[-1] -= 1
-        if node[0] == "tensor":
+        if node[0] in _TENSORS:
             if node[1] > slot_count:
                 raise TreeError("malformed skeleton: tensors out of order")
             slot_count = max(slot_count, node[1] + 1)
@@ -241,9 +245,7 @@ def check(skeleton):
 def _node(item):
     """(node, children) of one value; (None, ()) for a tensor, whose slot flatten() knows."""
     kind = type(item)
-    if kind is _Tensor or kind is _Parameter:
-        if not is_plain(item):
-            raise TreeError("a tensor that is not dense, strided and on a device")
+    if issubclass(kind, _Tensor):
         return None, ()
     if item is None:
         return ("none",), ()
@@ -267,11 +269,23 @@ def _node(item):
             if type(key) is str and len(key) > TEXT_MAX:
                 raise TreeError("a dict key that long")
         return ("dict", keys), tuple(item.values())
-    if isinstance(item, torch.Tensor):
-        raise TreeError(f"a tensor subclass: {kind.__name__}")
     if issubclass(kind, tuple):
         return _named_tuple_node(item, kind)
     raise TreeError(f"a value of type {kind.__name__}")
+
+
+def _tensor_node(tensor, slot):
+    if is_plain(tensor):
+        return ("tensor", slot, dtype_name(_get_dtype(tensor)), tuple(_get_shape(tensor)))
+    # Little is asked of it: a subclass answers with code of its own.
+    kind = type(tensor)
+    if kind is not _Tensor and kind is not _Parameter:
+        what = f"tensor subclass {kind.__name__}"
+    elif _get_layout(tensor) is not _strided:
+        what = f"{str(_get_layout(tensor)).replace('torch.', '')} tensor"
+    else:
+        what = "tensor that is quantised, meta, lazy or wrapped"
+    return ("foreign", slot, what[:NAMES_MAX])
 
 
 def _named_tuple_node(item, kind):
@@ -346,6 +360,9 @@ def _node_problem(node):
     elif kind == "tensor":
         good = (len(rest) == 3 and _is_count(rest[0]) and type(rest[1]) is str
                 and rest[1] in _DTYPE_NAMES.values() and _is_dims(rest[2]))
+    elif kind == "foreign":
+        good = (len(rest) == 2 and _is_count(rest[0]) and type(rest[1]) is str
+                and len(rest[1]) <= NAMES_MAX)
     elif kind in ("list", "tuple"):
         good = len(rest) == 1 and _is_count(rest[0])
     elif kind == "dict":

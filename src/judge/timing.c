@@ -1,0 +1,538 @@
+/*
+ * Timing: baseline and candidate in alternating blocks, each in a process of its own.
+ *
+ * One call: the worker prepares itself and says READY; the reference process rewrites the input set
+ * with contents never seen before and evicts the caches; then the judge starts the call and its
+ * own clock. So nothing about the inputs can be known, nor work on them begun, before the clock
+ * runs, but for the microseconds of the eviction.
+ *
+ * What counts. A worker reports its own clock of the call (device events); the judge has its own.
+ * The two differ by the hand-shake: by `overhead`, whose median is learned from the baseline's
+ * process, which is trusted. A candidate's own clock is taken only as far as the judge's clock
+ * bears it out: counted = own where judge - own is no more than that overhead can explain, else
+ * judge - overhead. So the most that a lying clock can gain is the noise of the overhead.
+ *
+ * After a call returned and its output was copied out, the judge decides at random whether that
+ * output is compared; the last call always is.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/secret.h"
+#include "judge/judging.h"
+#include "stats/stats.h"
+
+#define WARM_UP_CALLS    3
+#define BLOCK_CALLS_MAX  10
+#define BLOCK_SECONDS    0.05 /* a block aims at this much time in forward */
+#define ROUNDS_MIN       6    /* blocks of each side before the interval is believed */
+#define CHECKS_MIN       3
+#define CHECK_SHARE      0.1
+#define INTERVAL_TARGET  0.01
+#define CONFIDENCE       0.95
+#define RESAMPLES        2000
+#define SAMPLES_MAX      (EVALUATION_BLOCKS_MAX * BLOCK_CALLS_MAX)
+#define CAP_SECONDS_CUDA 5.0
+#define CAP_SECONDS_CPU  1.0
+
+/* Who is timed. */
+enum arm { ARM_BASELINE, ARM_CANDIDATE, ARM_OTHER /* baseline, other matmul precision */, ARM_COUNT };
+
+struct block {
+    unsigned calls;
+    double own_ms[BLOCK_CALLS_MAX], judge_ms[BLOCK_CALLS_MAX];
+};
+
+struct timing {
+    struct judging *judging;
+    struct stats_random random;
+    unsigned set_count, next_set;
+    uint64_t draws; /* counts contents of sets, so that none comes twice */
+    unsigned block_calls;
+    unsigned calls, checks;
+    struct block *blocks[ARM_COUNT]; /* rounds_max of each */
+    size_t rounds, rounds_max;
+    bool other; /* ARM_OTHER is measured */
+};
+
+static struct job *job_of(const struct timing *timing, enum arm arm)
+{
+    return arm == ARM_CANDIDATE ? timing->judging->candidate_timed : timing->judging->baseline_timed;
+}
+
+static bool blame(struct timing *timing, enum arm arm, enum job_outcome outcome, struct error *err)
+{
+    if (outcome == JOB_OK)
+        return true;
+    if (judging_blame(timing->judging, job_of(timing, arm), outcome, "a timed call", err) < 0)
+        timing->judging->broken = true;
+    return false;
+}
+
+static bool simple_request(struct judging *judging, enum message message, struct error *err)
+{
+    struct frame frame;
+
+    frame_init(&frame, (uint16_t)message);
+    return judging_ask_reference(judging, &frame, NULL, 0, &frame, NULL, NULL, err);
+}
+
+/* Compares the output that the candidate left for `set` with the oracle's. */
+static bool check_output(struct timing *timing, unsigned set, uint64_t call_seed, struct error *err)
+{
+    struct judging *judging = timing->judging;
+    struct comparison comparison;
+    char reason[256], worst[256];
+    struct frame frame;
+
+    frame_init(&frame, MESSAGE_EXPECT);
+    frame_put_int(&frame, set);
+    frame_put_int(&frame, (int64_t)call_seed);
+    if (!judging_ask_reference(judging, &frame, NULL, 0, &frame, NULL, NULL, err) ||
+        !judging_compare(judging, set, &comparison, err))
+        return false;
+    timing->checks++;
+    if (comparison.zone_damage || !comparison.inputs_intact) {
+        judging_decide(judging, VERDICT_TAMPERED, "%s during timed call %u",
+                       comparison.zone_damage ? "wrote outside its output" : "the inputs changed",
+                       timing->calls);
+        return false;
+    }
+    if (!judging_accepts(judging, &comparison, reason, sizeof(reason), worst, sizeof(worst))) {
+        judging_decide(judging, VERDICT_TAMPERED, "right when tested, wrong when timed: call %u, %s; %s",
+                       timing->calls, reason, worst);
+        return false;
+    }
+    return true;
+}
+
+static bool one_call(struct timing *timing, enum arm arm, bool must_check, double *ret_judge_ms,
+                     double *ret_own_ms, struct error *err)
+{
+    struct judging *judging = timing->judging;
+    struct job *job = job_of(timing, arm);
+    uint64_t timeout_ns = (uint64_t)(judging->request->timeout_s * 1e9);
+    unsigned set = timing->next_set;
+    uint64_t call_seed, judge_ns, own_ns;
+    struct draw draw;
+
+    timing->next_set = (timing->next_set + 1) % timing->set_count;
+    timing->draws++;
+    call_seed = secret_derive(judging->evaluation->seed, "timed call", timing->draws);
+    if (!blame(timing, arm, job_call_prepare(job, set, call_seed, timeout_ns, err), err))
+        return false;
+    /* The baseline is trusted not to remember contents: only its caches are cold. */
+    if (arm == ARM_CANDIDATE &&
+        !judging_draw(judging, set, "D1",
+                      secret_derive(judging->evaluation->seed, "timed inputs", timing->draws), call_seed,
+                      false, &draw, err))
+        return false;
+    if (!simple_request(judging, MESSAGE_FLUSH, err) ||
+        !blame(timing, arm, job_call_run(job, timeout_ns, &judge_ns, &own_ns, err), err))
+        return false;
+    *ret_judge_ms = (double)judge_ns / 1e6;
+    *ret_own_ms = (double)own_ns / 1e6;
+    if (arm != ARM_CANDIDATE)
+        return true;
+    timing->calls++;
+    if (must_check || (double)(stats_random_next(&timing->random) >> 11) * 0x1p-53 < CHECK_SHARE)
+        return check_output(timing, set, call_seed, err);
+    return true;
+}
+
+static bool one_block(struct timing *timing, enum arm arm, bool must_check, struct error *err)
+{
+    struct block *block = &timing->blocks[arm][timing->rounds];
+
+    block->calls = timing->block_calls;
+    for (unsigned i = 0; i < block->calls; i++) {
+        /* Which call of the block must be checked is not for the candidate to know. */
+        bool check = must_check && i == 0;
+
+        if (!one_call(timing, arm, check, &block->judge_ms[i], &block->own_ms[i], err))
+            return false;
+    }
+    return true;
+}
+
+static bool set_matmul(struct timing *timing, const char *precision, struct error *err)
+{
+    struct judging *judging = timing->judging;
+    uint64_t timeout_ns = (uint64_t)(judging->request->timeout_s * 1e9);
+    struct frame frame;
+
+    if (!blame(timing, ARM_BASELINE, job_timing_end(judging->baseline_timed, timeout_ns, err), err))
+        return false;
+    frame_init(&frame, MESSAGE_MATMUL);
+    frame_put_text(&frame, precision);
+    return judging_ask(judging, judging->baseline_timed, &frame, NULL, 0, &frame, "a change of precision",
+                       err) &&
+           blame(timing, ARM_BASELINE, job_timing_begin(judging->baseline_timed, err), err);
+}
+
+/* One round: A B, or B A in every other one; the other baseline goes last, under its own flag. */
+static bool one_round(struct timing *timing, struct error *err)
+{
+    const struct speed_evidence *speed = &timing->judging->evaluation->speed;
+    enum arm first = timing->rounds % 2 ? ARM_CANDIDATE : ARM_BASELINE;
+    enum arm second = first == ARM_BASELINE ? ARM_CANDIDATE : ARM_BASELINE;
+    bool must_check = timing->checks < CHECKS_MIN;
+
+    if (!one_block(timing, first, must_check, err) || !one_block(timing, second, must_check, err))
+        return false;
+    if (timing->other &&
+        (!set_matmul(timing, speed->other_matmul, err) || !one_block(timing, ARM_OTHER, false, err) ||
+         !set_matmul(timing, speed->baseline_matmul, err)))
+        return false;
+    timing->rounds++;
+    return true;
+}
+
+/* Median of judge - own over the baseline's calls, and its spread (median absolute deviation). */
+static int overhead(const struct timing *timing, double *ret_median, double *ret_spread)
+{
+    size_t max = timing->rounds * BLOCK_CALLS_MAX, count = 0;
+    double *values = malloc(max * sizeof(*values));
+
+    if (!values)
+        return -1;
+    for (size_t i = 0; i < timing->rounds; i++) {
+        const struct block *block = &timing->blocks[ARM_BASELINE][i];
+
+        for (unsigned j = 0; j < block->calls; j++)
+            values[count++] = block->judge_ms[j] - block->own_ms[j];
+    }
+    *ret_median = stats_median(values, count);
+    for (size_t i = 0; i < count; i++)
+        values[i] = fabs(values[i] - *ret_median);
+    *ret_spread = stats_median(values, count);
+    free(values);
+    return 0;
+}
+
+static double block_median(const double *values, unsigned count)
+{
+    double copy[BLOCK_CALLS_MAX];
+
+    memcpy(copy, values, count * sizeof(*copy));
+    return stats_median(copy, count);
+}
+
+/* Counted milliseconds of each block of `arm`; see the head of this file. */
+static void count_blocks(const struct timing *timing, enum arm arm, double overhead_ms,
+                         double spread_ms, double *counted)
+{
+    double slack_ms = 4 * spread_ms + 0.002;
+
+    for (size_t i = 0; i < timing->rounds; i++) {
+        const struct block *block = &timing->blocks[arm][i];
+        double calls[BLOCK_CALLS_MAX];
+
+        for (unsigned j = 0; j < block->calls; j++) {
+            double gap = block->judge_ms[j] - block->own_ms[j];
+            bool trusted = arm != ARM_CANDIDATE || gap <= overhead_ms + slack_ms;
+
+            calls[j] = trusted ? block->own_ms[j] : block->judge_ms[j] - overhead_ms;
+        }
+        counted[i] = stats_median(calls, block->calls);
+    }
+}
+
+struct series {
+    double *counted[ARM_COUNT];
+    double *judge[ARM_COUNT]; /* medians of the judge's clock */
+    double overhead_ms, spread_ms;
+};
+
+static void series_release(struct series *series)
+{
+    for (int arm = 0; arm < ARM_COUNT; arm++) {
+        free(series->counted[arm]);
+        free(series->judge[arm]);
+    }
+}
+
+static int series_make(const struct timing *timing, struct series *series)
+{
+    if (overhead(timing, &series->overhead_ms, &series->spread_ms) < 0)
+        return -1;
+    for (int arm = 0; arm < ARM_COUNT; arm++) {
+        if (arm == ARM_OTHER && !timing->other)
+            continue;
+        series->counted[arm] = calloc(timing->rounds, sizeof(double));
+        series->judge[arm] = calloc(timing->rounds, sizeof(double));
+        if (!series->counted[arm] || !series->judge[arm])
+            return -1;
+        count_blocks(timing, (enum arm)arm, series->overhead_ms, series->spread_ms,
+                     series->counted[arm]);
+        for (size_t i = 0; i < timing->rounds; i++)
+            series->judge[arm][i] =
+                block_median(timing->blocks[arm][i].judge_ms, timing->blocks[arm][i].calls);
+    }
+    return 0;
+}
+
+static int interval_of(const struct timing *timing, const double *baseline, const double *candidate,
+                       struct stats_interval *ret_interval)
+{
+    return stats_paired_ratio_interval(baseline, candidate, timing->rounds, CONFIDENCE, RESAMPLES,
+                                       timing->rounds, ret_interval);
+}
+
+static bool narrow_enough(const struct timing *timing, struct error *err)
+{
+    struct stats_interval interval;
+    struct series series = {0};
+    bool narrow = false;
+
+    if (series_make(timing, &series) == 0 &&
+        interval_of(timing, series.counted[ARM_BASELINE], series.counted[ARM_CANDIDATE], &interval) ==
+            0)
+        narrow = interval.high - interval.value <= INTERVAL_TARGET * interval.value &&
+                 interval.value - interval.low <= INTERVAL_TARGET * interval.value;
+    series_release(&series);
+    (void)err;
+    return narrow;
+}
+
+static double median_of(const double *values, size_t count)
+{
+    double *copy = malloc(count * sizeof(*copy));
+    double median;
+
+    if (!copy)
+        return NAN;
+    memcpy(copy, values, count * sizeof(*copy));
+    median = stats_median(copy, count);
+    free(copy);
+    return median;
+}
+
+/* A clock that cannot be true: longer than the judge's, or much shorter without a reason. */
+static void look_for_mismatch(const struct timing *timing, const struct series *series)
+{
+    size_t longer = 0, shorter = 0, calls = 0;
+
+    for (size_t i = 0; i < timing->rounds; i++) {
+        const struct block *block = &timing->blocks[ARM_CANDIDATE][i];
+
+        for (unsigned j = 0; j < block->calls; j++, calls++) {
+            double gap = block->judge_ms[j] - block->own_ms[j];
+
+            longer += gap < -0.005 - 0.01 * block->judge_ms[j];
+            shorter += gap > series->overhead_ms + 20 * series->spread_ms + 0.5 +
+                                 0.25 * block->judge_ms[j];
+        }
+    }
+    if (longer * 4 > calls || shorter * 2 > calls)
+        judging_decide(timing->judging, VERDICT_TAMPERED, "timing mismatch: its own clock and the judge's "
+                       "disagree in %zu of %zu calls", longer > shorter ? longer : shorter, calls);
+}
+
+static void look_for_impossible_speed(struct judging *judging)
+{
+    struct speed_evidence *speed = &judging->evaluation->speed;
+    double bandwidth = judging->reference->bandwidth;
+    double bytes = (double)judging->sets[0].bytes + (double)judging->output.bytes;
+    /* What fits into the cache need not have gone through memory, though the inputs must come from
+     * there: they were evicted. */
+    double cached = (double)judging->reference->l2_bytes < (double)judging->output.bytes
+                        ? (double)judging->reference->l2_bytes
+                        : (double)judging->output.bytes;
+
+    if (bandwidth <= 0)
+        return;
+    speed->floor_ms = FIGURE((bytes - cached) / bandwidth * 1e3);
+    if (speed->candidate_ms.value < speed->floor_ms.value &&
+        speed->baseline_ms.value >= speed->floor_ms.value)
+        judging_decide(judging, VERDICT_IMPOSSIBLE_SPEED,
+                       "%.4g ms; reading the inputs and writing the output takes %.4g ms at the device's "
+                       "peak bandwidth", speed->candidate_ms.value, speed->floor_ms.value);
+}
+
+static enum speed_class class_of(const struct stats_interval *interval)
+{
+    if (interval->low > 1)
+        return SPEED_FASTER;
+    return interval->high < 1 ? SPEED_SLOWER : SPEED_ON_PAR;
+}
+
+static bool conclude(struct timing *timing, struct error *err)
+{
+    struct judging *judging = timing->judging;
+    struct speed_evidence *speed = &judging->evaluation->speed;
+    struct stats_interval interval, wall, other;
+    struct series series = {0};
+    bool complete = false;
+
+    if (series_make(timing, &series) < 0 ||
+        interval_of(timing, series.counted[ARM_BASELINE], series.counted[ARM_CANDIDATE], &interval) <
+            0 ||
+        interval_of(timing, series.judge[ARM_BASELINE], series.judge[ARM_CANDIDATE], &wall) < 0 ||
+        (timing->other &&
+         interval_of(timing, series.counted[ARM_OTHER], series.counted[ARM_CANDIDATE], &other) < 0)) {
+        error_set(err, ERROR_INTERNAL, "out of memory");
+        judging->broken = true;
+        goto out;
+    }
+    speed->class = class_of(&interval);
+    speed->ratio = FIGURE(interval.value);
+    speed->low = FIGURE(interval.low);
+    speed->high = FIGURE(interval.high);
+    speed->wall_ratio = FIGURE(wall.value);
+    speed->baseline_ms = FIGURE(median_of(series.counted[ARM_BASELINE], timing->rounds));
+    speed->candidate_ms = FIGURE(median_of(series.counted[ARM_CANDIDATE], timing->rounds));
+    if (timing->other) {
+        speed->other_ratio = FIGURE(other.value);
+        speed->other_low = FIGURE(other.low);
+        speed->other_high = FIGURE(other.high);
+        speed->other_baseline_ms = FIGURE(median_of(series.counted[ARM_OTHER], timing->rounds));
+    }
+    speed->calls = timing->calls;
+    speed->checked_calls = timing->checks;
+    for (size_t i = 0; i < timing->rounds; i++) {
+        for (int arm = ARM_BASELINE; arm <= ARM_CANDIDATE; arm++) {
+            const struct block *block = &timing->blocks[arm][i];
+
+            if (speed->block_count == EVALUATION_BLOCKS_MAX)
+                break;
+            speed->blocks[speed->block_count++] = (struct timing_block){
+                .candidate = arm == ARM_CANDIDATE,
+                .calls = block->calls,
+                .own_ms = block_median(block->own_ms, block->calls),
+                .judge_ms = series.judge[arm][i],
+                .counted_ms = series.counted[arm][i],
+            };
+        }
+    }
+    look_for_mismatch(timing, &series);
+    look_for_impossible_speed(judging);
+    complete = !judging->decided;
+out:
+    series_release(&series);
+    return complete;
+}
+
+/* Input sets enough to exceed twice the cache, as far as memory allows. */
+static unsigned sets_wanted(const struct judging *judging)
+{
+    uint64_t bytes = judging->sets[0].bytes, cache = judging->reference->l2_bytes;
+    uint64_t memory = judging->reference->device_memory_bytes;
+    uint64_t wanted = bytes ? (2 * cache + bytes - 1) / bytes : 3;
+
+    if (wanted < 3)
+        wanted = 3;
+    if (wanted > SETS_MAX)
+        wanted = SETS_MAX;
+    while (wanted > 1 && wanted * bytes > memory / 4)
+        wanted--;
+    return (unsigned)wanted;
+}
+
+static bool prepare_job(struct timing *timing, enum arm arm, struct error *err)
+{
+    struct judging *judging = timing->judging;
+    struct job *job = job_of(timing, arm);
+    bool baseline = arm == ARM_BASELINE, matched;
+    char reason[512];
+
+    if (job_wait_ready(job, err) < 0) {
+        judging->broken = true;
+        return false;
+    }
+    if (!judging_load(judging, job, baseline, err) ||
+        !judging_construct(judging, job, judging->model_seed, MODEL_PLAIN, "constructing for timing",
+                           err) ||
+        !judging_adopt(judging, job, &matched, reason, sizeof(reason), "receiving parameters", err) ||
+        !judging_give_output(judging, job, err))
+        return false;
+    for (unsigned i = 0; i < timing->set_count; i++) {
+        if (!judging_give_set(judging, job, i, err))
+            return false;
+    }
+    return blame(timing, arm, job_timing_begin(job, err), err);
+}
+
+static bool prepare(struct timing *timing, struct error *err)
+{
+    struct judging *judging = timing->judging;
+    double baseline_ms, candidate_ms, judge_ms;
+    struct draw draw;
+
+    if (!judging_model(judging, judging->model_seed, MODEL_PLAIN, err) ||
+        !simple_request(judging, MESSAGE_SETTLE, err))
+        return false;
+    for (unsigned i = 0; i < timing->set_count; i++) {
+        if (!judging_draw(judging, i, "D1",
+                          secret_derive(judging->evaluation->seed, "first timed inputs", i), 0, false,
+                          &draw, err))
+            return false;
+    }
+    if (!prepare_job(timing, ARM_BASELINE, err) || !prepare_job(timing, ARM_CANDIDATE, err))
+        return false;
+    for (unsigned i = 0; i < WARM_UP_CALLS; i++) {
+        if (!one_call(timing, ARM_BASELINE, false, &judge_ms, &baseline_ms, err) ||
+            !one_call(timing, ARM_CANDIDATE, false, &judge_ms, &candidate_ms, err))
+            return false;
+    }
+    /* From the judge's clock: a candidate has no say in how often it is called. */
+    timing->block_calls = (unsigned)(BLOCK_SECONDS * 1e3 / (judge_ms + 1e-3));
+    if (timing->block_calls < 1)
+        timing->block_calls = 1;
+    if (timing->block_calls > BLOCK_CALLS_MAX)
+        timing->block_calls = BLOCK_CALLS_MAX;
+    return true;
+}
+
+bool stage_timing(struct judging *judging, struct error *err)
+{
+    struct timing timing = {.judging = judging, .set_count = sets_wanted(judging),
+                            .rounds_max = EVALUATION_BLOCKS_MAX / 2};
+    struct speed_evidence *speed = &judging->evaluation->speed;
+    double cap_s = judging->request->time_cap_s, judge_ms, own_ms;
+    uint64_t started;
+    bool complete = false;
+
+    if (cap_s == 0)
+        cap_s = judging->session->on_cpu ? CAP_SECONDS_CPU : CAP_SECONDS_CUDA;
+    snprintf(speed->baseline_matmul, sizeof(speed->baseline_matmul), "%s",
+             judging->request->baseline_matmul);
+    /* The other precision of fp32 products: the two differ where there are tensor cores. */
+    timing.other = !judging->session->on_cpu && strcmp(judging->request->dtype, "fp32") == 0;
+    if (timing.other)
+        snprintf(speed->other_matmul, sizeof(speed->other_matmul), "%s",
+                 strcmp(speed->baseline_matmul, "highest") ? "highest" : "high");
+    stats_random_seed(&timing.random, secret_seed());
+    for (int arm = 0; arm < ARM_COUNT; arm++) {
+        timing.blocks[arm] = calloc(timing.rounds_max, sizeof(struct block));
+        if (!timing.blocks[arm]) {
+            error_set(err, ERROR_INTERNAL, "out of memory");
+            judging->broken = true;
+            goto out;
+        }
+    }
+    judging_progress(judging, STAGE_TIMING, "preparing", 0, 0);
+    if (!prepare(&timing, err))
+        goto out;
+    started = clock_now_ns();
+    while (timing.rounds < timing.rounds_max) {
+        if (timing.rounds >= ROUNDS_MIN &&
+            (clock_seconds_since(started) > cap_s || narrow_enough(&timing, err)))
+            break;
+        /* Slow kernels: a few rounds make an interval, if a wide one. */
+        if (timing.rounds >= 3 && clock_seconds_since(started) > 2 * cap_s)
+            break;
+        judging_progress(judging, STAGE_TIMING, "blocks", (unsigned)timing.rounds, 0);
+        if (!one_round(&timing, err))
+            goto out;
+    }
+    if (!one_call(&timing, ARM_CANDIDATE, true, &judge_ms, &own_ms, err))
+        goto out;
+    complete = conclude(&timing, err);
+out:
+    for (int arm = 0; arm < ARM_COUNT; arm++)
+        free(timing.blocks[arm]);
+    return complete;
+}

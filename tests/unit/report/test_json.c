@@ -268,6 +268,62 @@ static void test_ill_formed_everywhere(void **state)
     json_decref(root);
 }
 
+/* Both have the same fields; of lists, the first elements are looked at. */
+static void check_same_fields(json_t *documented, json_t *written)
+{
+    const char *key;
+    json_t *value;
+
+    if (json_is_object(written)) {
+        json_object_foreach(written, key, value)
+        {
+            if (!json_object_get(documented, key))
+                fail_msg("%s is not documented", key);
+            check_same_fields(json_object_get(documented, key), value);
+        }
+        json_object_foreach(documented, key, value)
+        {
+            if (!json_object_get(written, key))
+                fail_msg("%s is documented and not written", key);
+        }
+    } else if (json_is_array(written) && json_array_size(written) > 0) {
+        check_same_fields(json_array_get(documented, 0), json_array_get(written, 0));
+    }
+}
+
+/* The page's example is what kbv writes, and its text names every field. */
+static void test_documented(void **state)
+{
+    static const char fence[] = "```json\n";
+    CLEANUP_FREE char *page = calloc(1, 1 << 16);
+    FILE *file;
+    json_t *written = parse_sample(sample_verified()), *documented, *value;
+    const char *example, *key;
+    json_error_t error;
+
+    assert_non_null(page);
+    assert_non_null(getenv("KBV_TEST_SCHEMA_PAGE"));
+    file = fopen(getenv("KBV_TEST_SCHEMA_PAGE"), "r");
+    assert_non_null(file);
+    assert_in_range(fread(page, 1, (1 << 16) - 1, file), 1000, (1 << 16) - 2);
+    fclose(file);
+    example = strstr(page, fence);
+    assert_non_null(example);
+    documented = json_loads(example + strlen(fence), JSON_DISABLE_EOF_CHECK, &error);
+    assert_non_null(documented);
+    check_same_fields(documented, written);
+    json_object_foreach(written, key, value)
+    {
+        char name[64];
+
+        snprintf(name, sizeof(name), "`%s`", key);
+        if (!strstr(page, name))
+            fail_msg("the page does not explain %s", name);
+    }
+    json_decref(documented);
+    json_decref(written);
+}
+
 static void check_refused(struct evaluation *evaluation, const char *why)
 {
     char *result = NULL;
@@ -322,6 +378,7 @@ int main(void)
         cmocka_unit_test(test_empty_evaluation),
         cmocka_unit_test(test_largest_fits),
         cmocka_unit_test(test_ill_formed_everywhere),
+        cmocka_unit_test(test_documented),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_write_error),
     };

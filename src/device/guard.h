@@ -34,10 +34,10 @@ enum guard_flags {
 };
 
 struct guard_report {
-    uint64_t damaged;      /* allocations whose zones were overwritten since the last check */
-    uint64_t size_bytes;   /* of the first such allocation */
-    int64_t offset_bytes;  /* of the first overwritten byte, from the allocation's start: negative
-                              before it, >= size_bytes after it */
+    uint64_t damaged;     /* allocations whose zones were overwritten since the last check */
+    uint64_t size_bytes;  /* of the first such allocation */
+    int64_t offset_bytes; /* of the first overwritten byte, from the allocation's start: negative
+                             before it, >= size_bytes after it */
 };
 
 struct guard_counts {

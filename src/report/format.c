@@ -11,6 +11,7 @@ struct unit {
     double below; /* used for values that round to less than this */
     double scale;
     const char *name;
+    bool whole; /* what is counted in it has no decimals */
 };
 
 static const struct unit time_units[] = {
@@ -21,7 +22,7 @@ static const struct unit time_units[] = {
 };
 
 static const struct unit byte_units[] = {
-    {1023.5, 1, "B"},
+    {1023.5, 1, "B", true},
     {1023.5 * 0x1p10, 0x1p-10, "KiB"},
     {1023.5 * 0x1p20, 0x1p-20, "MiB"},
     {INFINITY, 0x1p-30, "GiB"},
@@ -74,7 +75,7 @@ static const char *format_in_units(char *to, struct figure figure, const struct 
         return to;
     while (i + 1 < count && figure.value >= units[i].below)
         i++;
-    if (units[i].scale == 1 && figure.value == floor(figure.value) && figure.value < 1e6)
+    if (units[i].whole)
         snprintf(to, FORMAT_SIZE, "%.0f", figure.value);
     else
         format_digits(to, figure.value * units[i].scale, 3);

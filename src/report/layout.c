@@ -96,6 +96,17 @@ static void print(const struct page *page, enum paint paint, const char *text, s
         fputs("\033[0m", page->out);
 }
 
+void page_space(const struct page *page, unsigned columns)
+{
+    fprintf(page->out, "%*s", (int)columns, "");
+}
+
+void page_newline(const struct page *page, unsigned indent)
+{
+    fputc('\n', page->out);
+    page_space(page, indent);
+}
+
 void page_text(const struct page *page, enum paint paint, const char *text)
 {
     char line[LINE_SIZE];
@@ -121,10 +132,10 @@ static void put_fitted(const struct page *page, enum paint paint, char *line, un
         taken += dots;
     }
     if (align == ALIGN_RIGHT)
-        fprintf(page->out, "%*s", (int)(width - taken), "");
+        page_space(page, width - taken);
     print(page, paint, line, fits);
     if (align == ALIGN_LEFT)
-        fprintf(page->out, "%*s", (int)(width - taken), "");
+        page_space(page, width - taken);
 }
 
 static void put_cell(const struct page *page, enum paint paint, const char *text, unsigned width,
@@ -192,7 +203,7 @@ void page_wrap(const struct page *page, enum paint paint, unsigned at, unsigned 
         size_t length = line_length(left, room);
 
         if (left != line)
-            fprintf(page->out, "\n%*s", (int)indent, "");
+            page_newline(page, indent);
         print(page, paint, left, length);
         left += length;
         left += *left == ' ';

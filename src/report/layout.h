@@ -23,6 +23,9 @@ struct page {
     unsigned columns;
 };
 
+void page_space(const struct page *page, unsigned columns);
+void page_newline(const struct page *page, unsigned indent);
+
 /* Prints `text` as one line's part. */
 void page_text(const struct page *page, enum paint paint, const char *text);
 

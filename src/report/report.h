@@ -28,7 +28,7 @@ int report_terminal(const struct evaluation *evaluation, FILE *out, bool color, 
                     struct error *err);
 
 /* One line of a table of many: call with NULL first for the heading. It is laid out for the width
- * of the terminal that `out` is (132 where it is none). Under 100 columns the reason of what was
+ * of the terminal that `out` is (132 where it is none). Under 105 columns the reason of what was
  * not verified has a line of its own. */
 int report_row(const struct evaluation *evaluation, FILE *out, bool color, struct error *err);
 

@@ -49,7 +49,7 @@ unsigned report_columns(FILE *out)
 static void put_cell(const struct page *page, size_t column, enum paint paint, const char *text)
 {
     if (column > 0)
-        fprintf(page->out, "%*s", GAP, "");
+        page_space(page, GAP);
     if (columns_of[column].right)
         page_cell_right(page, paint, text, columns_of[column].columns);
     else
@@ -71,7 +71,7 @@ static void put_heading(const struct page *page)
     for (size_t i = 0; i < ARRAY_SIZE(columns_of); i++)
         put_cell(page, i, PAINT_DIM, columns_of[i].heading);
     if (reason_columns(page)) {
-        fprintf(page->out, "%*s", GAP, "");
+        page_space(page, GAP);
         page_text(page, PAINT_DIM, "reason");
     }
     fputc('\n', page->out);
@@ -99,10 +99,10 @@ static void put_reason(const struct page *page, const struct evaluation *evaluat
         return;
     }
     if (room) {
-        fprintf(page->out, "%*s", GAP, "");
+        page_space(page, GAP);
     } else {
         room = page->columns - REASON_INDENT;
-        fprintf(page->out, "\n%*s", REASON_INDENT, "");
+        page_newline(page, REASON_INDENT);
     }
     /* A reason that is shorter than its room is not padded: no line ends in spaces. */
     page_cut(page, PAINT_DIM, reason, room);

@@ -60,7 +60,7 @@ static void put_line(const struct page *page, const char *name, enum paint paint
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    fprintf(page->out, "%*s", GAP, "");
+    page_space(page, GAP);
     page_cell(page, PAINT_DIM, name, NAME_COLUMNS + GAP);
     page_wrap(page, paint, TEXT_COLUMN, TEXT_COLUMN, text);
 }
@@ -71,7 +71,7 @@ static void put_verdict(const struct page *page, const struct evaluation *evalua
     unsigned indent = layout_width(name) + GAP;
 
     page_text(page, paint_verdict(evaluation->verdict), name);
-    fprintf(page->out, "%*s", GAP, "");
+    page_space(page, GAP);
     page_wrap(page, PAINT_PLAIN, indent, indent,
               evaluation->reason[0] ? evaluation->reason : verdict_meaning(evaluation->verdict));
 }
@@ -103,16 +103,16 @@ static void put_ratio(const struct page *page, const char *name, struct figure r
     char text[FORMAT_SIZE];
     unsigned at;
 
-    fprintf(page->out, "%*s", GAP, "");
+    page_space(page, GAP);
     page_cell(page, PAINT_DIM, name, NAME_COLUMNS + GAP);
     page_text(page, PAINT_BOLD, format_ratio(text, ratio));
     at = TEXT_COLUMN + layout_width(text);
     if (class) {
-        fprintf(page->out, "%*s", GAP, "");
+        page_space(page, GAP);
         page_text(page, paint, class);
         at += GAP + layout_width(class);
     }
-    fprintf(page->out, "%*s", GAP, "");
+    page_space(page, GAP);
     page_wrap(page, PAINT_PLAIN, at + GAP, TEXT_COLUMN, detail);
 }
 
@@ -163,7 +163,7 @@ static void put_error(const struct page *page, struct figure error, enum paint p
 {
     char text[FORMAT_SIZE];
 
-    fprintf(page->out, "%*s", GAP, "");
+    page_space(page, GAP);
     page_cell_right(page, paint, format_error(text, error), ERROR_COLUMNS);
 }
 
@@ -180,7 +180,7 @@ static void put_family(const struct page *page, enum family family,
     const struct status_look *look = &status_looks[evidence->status];
     unsigned indent = GAP + ID_COLUMNS + GAP;
 
-    fprintf(page->out, "%*s", GAP, "");
+    page_space(page, GAP);
     page_cell(page, PAINT_PLAIN, family_table[family].id, ID_COLUMNS + GAP);
     page_cell(page, PAINT_PLAIN, family_table[family].transform, TRANSFORM_COLUMNS + GAP);
     if (evidence->s.measured || evidence->n.measured) {
@@ -196,13 +196,13 @@ static void put_family(const struct page *page, enum family family,
     if (evidence->status == FAMILY_PASS)
         return;
     if (evidence->reason[0]) {
-        fprintf(page->out, "%*s", (int)indent, "");
+        page_space(page, indent);
         page_wrap(page, evidence->status == FAMILY_FAIL ? PAINT_PLAIN : PAINT_DIM, indent, indent,
                   evidence->reason);
     }
     /* Reasons often name the element already. */
     if (evidence->worst[0] && !strstr(evidence->reason, evidence->worst)) {
-        fprintf(page->out, "%*s", (int)indent, "");
+        page_space(page, indent);
         page_wrap(page, PAINT_PLAIN, indent, indent, evidence->worst);
     }
 }
@@ -213,11 +213,11 @@ static void put_families(const struct page *page, const struct evaluation *evalu
 
     if (evaluation_family_count(evaluation, FAMILY_NOT_RUN) == FAMILY_COUNT)
         return;
-    fprintf(page->out, "\n%*s", GAP, "");
+    page_newline(page, GAP);
     page_cell(page, PAINT_DIM, "family", ID_COLUMNS + GAP + TRANSFORM_COLUMNS + GAP);
     page_cell(page, PAINT_DIM, "", STATUS_COLUMNS);
     for (size_t i = 0; i < ARRAY_SIZE(headings); i++) {
-        fprintf(page->out, "%*s", GAP, "");
+        page_space(page, GAP);
         page_cell_right(page, PAINT_DIM, headings[i], ERROR_COLUMNS);
     }
     fputc('\n', page->out);
@@ -245,7 +245,7 @@ static void put_quote(const struct page *page, const char *heading, const char *
     const char *at;
 
     text_clean_tail(text, sizeof(text), raw, strlen(raw));
-    fprintf(page->out, "\n%*s", GAP, "");
+    page_newline(page, GAP);
     page_wrap(page, PAINT_DIM, GAP, GAP, heading);
     for (at = last_lines(text, lines); *at;) {
         size_t length = strcspn(at, "\n");
@@ -253,7 +253,7 @@ static void put_quote(const struct page *page, const char *heading, const char *
 
         memcpy(line, at, length);
         line[length] = '\0';
-        fprintf(page->out, "%*s", GAP, "");
+        page_space(page, GAP);
         page_text(page, PAINT_DIM, "|");
         fputc(' ', page->out);
         page_quote(page, PAINT_PLAIN, line, page->columns - GAP - 2);

@@ -38,6 +38,7 @@ static const struct format_case {
     {format_ms, 0.99949, "999 us"},
     {format_ms, 0.9996, "1.00 ms"},
     {format_ms, 2.3142, "2.31 ms"},
+    {format_ms, 5, "5.00 ms"},
     {format_ms, 45.67, "45.7 ms"},
     {format_ms, 999.4, "999 ms"},
     {format_ms, 999.6, "1.00 s"},

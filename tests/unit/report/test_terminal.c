@@ -193,6 +193,45 @@ static void test_colors(void **state)
     }
 }
 
+/* What is beyond its limit stands out; NaN is beyond every limit. */
+static void test_errors_stand_out(void **state)
+{
+    CLEANUP_FREE char *wrong = summary(sample_wrong, true, 80);
+    CLEANUP_FREE char *verified = summary(sample_verified, true, 80);
+
+    assert_non_null(strstr(wrong, "\033[1;31mnan\033[0m"));
+    assert_non_null(strstr(wrong, "\033[1;31minf\033[0m"));
+    assert_non_null(strstr(wrong, "\033[1;31m3.1e+00\033[0m"));
+    assert_null(strstr(wrong, "\033[1;31m2.4e-07\033[0m"));
+    assert_null(strstr(verified, "\033[1;31m"));
+}
+
+/* Of a long log the last twelve lines are shown, whether or not the last one is complete. */
+static void test_long_log(void **state)
+{
+    for (int complete = 0; complete < 2; complete++) {
+        struct evaluation *evaluation = sample_build_failed();
+        char *result = NULL;
+        size_t size, used = 0;
+        FILE *out = open_memstream(&result, &size);
+        struct error err = ERROR_INIT;
+
+        assert_non_null(out);
+        assert_non_null(evaluation);
+        for (int line = 1; line <= 30; line++)
+            used +=
+                (size_t)snprintf(evaluation->build_log + used, sizeof(evaluation->build_log) - used,
+                                 "line %d%s", line, line < 30 || complete ? "\n" : "");
+        assert_int_equal(report_terminal(evaluation, out, false, 80, &err), 0);
+        fclose(out);
+        assert_null(strstr(result, "| line 18\n"));
+        assert_non_null(strstr(result, "the end of the build\n  | line 19\n"));
+        assert_non_null(strstr(result, "| line 30\n\n"));
+        evaluation_free(evaluation);
+        free(result);
+    }
+}
+
 /* Each verdict has a line of its own, first, with its meaning where the judge gave no reason. */
 static void test_every_verdict(void **state)
 {
@@ -256,7 +295,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kept),          cmocka_unit_test(test_kept_tables),
         cmocka_unit_test(test_lines),         cmocka_unit_test(test_colors),
-        cmocka_unit_test(test_every_verdict), cmocka_unit_test(test_terminal_width),
+        cmocka_unit_test(test_every_verdict), cmocka_unit_test(test_errors_stand_out),
+        cmocka_unit_test(test_long_log),      cmocka_unit_test(test_terminal_width),
         cmocka_unit_test(test_write_error),
     };
 

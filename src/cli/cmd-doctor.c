@@ -12,7 +12,7 @@
 #include "cli/doctor.h"
 
 static const char usage[] =
-    "Usage: kbv doctor [--device cpu|cuda|cuda:N] [--python PATH] [--json FILE|-]\n"
+    "usage: kbv doctor [--device cpu|cuda|cuda:N] [--python PATH] [--json FILE|-]\n"
     "\n"
     "Says what an evaluation would find on this machine: Python, torch, devices, compilers,\n"
     "sandbox layers; and for each part that is missing, what would mend it.\n"
@@ -20,7 +20,7 @@ static const char usage[] =
     "  --device DEVICE   what must be usable: cpu (default), cuda or cuda:N\n"
     "  --python PATH     the interpreter that has torch\n"
     "  --json FILE|-     write a JSON document (kbv.doctor/1) instead; - is standard output\n"
-    "  -h, --help        this text\n"
+    "  --help            this text\n"
     "\n"
     "Exit status: 0 everything needed is there, 2 usage, 3 something needed is missing.\n";
 
@@ -278,12 +278,12 @@ static int write_json(const struct doctor_facts *facts, const struct request *re
 
 static int run(int argc, char **argv)
 {
-    enum { OPTION_DEVICE = 256, OPTION_PYTHON, OPTION_JSON };
+    enum { OPTION_DEVICE = 256, OPTION_PYTHON, OPTION_JSON, OPTION_HELP };
     static const struct option options[] = {
         {"device", required_argument, NULL, OPTION_DEVICE},
         {"python", required_argument, NULL, OPTION_PYTHON},
         {"json", required_argument, NULL, OPTION_JSON},
-        {"help", no_argument, NULL, 'h'},
+        {"help", no_argument, NULL, OPTION_HELP},
         {0},
     };
     struct request request = {.device = "cpu"};
@@ -293,7 +293,7 @@ static int run(int argc, char **argv)
     bool ready;
 
     opterr = 0; /* its messages would name "doctor" as the program */
-    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, ":", options, NULL)) != -1) {
         switch (option) {
         case OPTION_DEVICE:
             if (!parse_device(optarg, &request))
@@ -305,7 +305,7 @@ static int run(int argc, char **argv)
         case OPTION_JSON:
             request.json = optarg;
             break;
-        case 'h':
+        case OPTION_HELP:
             fputs(usage, stdout);
             return 0;
         case ':':

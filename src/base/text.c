@@ -187,3 +187,21 @@ size_t text_clean_line(char *to, size_t size, const void *from, size_t length)
     to[used] = '\0';
     return used;
 }
+
+bool text_is_utf8(const void *from, size_t length)
+{
+    static const unsigned char replacement[] = {0xEF, 0xBF, 0xBD};
+    const unsigned char *bytes = from;
+
+    while (length) {
+        uint32_t code;
+        size_t took = text_decode(bytes, length, &code);
+
+        /* U+FFFD stands for an error, unless it is what is written there. */
+        if (code == REPLACEMENT && (took != 3 || memcmp(bytes, replacement, 3) != 0))
+            return false;
+        bytes += took;
+        length -= took;
+    }
+    return true;
+}

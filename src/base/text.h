@@ -15,6 +15,7 @@
 #ifndef KBV_BASE_TEXT_H
 #define KBV_BASE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,9 @@ size_t text_clean_tail(char *to, size_t size, const void *from, size_t length);
 /* The longest beginning that fits, as one line: every run of spaces, tabs and line ends has become
  * one space, and there is none at either end. */
 size_t text_clean_line(char *to, size_t size, const void *from, size_t length);
+
+/* Whether all of it is well-formed UTF-8. */
+bool text_is_utf8(const void *from, size_t length);
 
 /*
  * Reads one character of `length` > 0 bytes. Returns how many bytes it took (at least 1) and stores

@@ -68,6 +68,23 @@ static int read_sources(struct judging *judging, struct error *err)
     return 0;
 }
 
+int evaluate_check(const struct request *request, struct error *err)
+{
+    const char *const paths[] = {request->problem_path, request->candidate_path};
+
+    for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+        CLEANUP_FREE char *bytes = NULL;
+        size_t length;
+
+        if (file_read(paths[i], SOURCE_MAX, &bytes, &length, err) < 0)
+            return -1;
+        /* A candidate that is no text is judged (load_failed); a problem that is none is bad input. */
+        if (i == 0 && !text_is_utf8(bytes, length))
+            return error_set(err, ERROR_USAGE, "%s: is not UTF-8 text", paths[i]);
+    }
+    return 0;
+}
+
 static int start(struct judging *judging, enum job_role role, unsigned flags, struct job **ret_job,
                  struct error *err)
 {

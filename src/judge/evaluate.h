@@ -45,6 +45,9 @@ struct request {
         .dtype = "fp32", .baseline_matmul = "high", .timeout_s = 60, .build_timeout_s = 600        \
     }
 
+/* Whether both files can be read at all (ERROR_USAGE): what can be told before anything starts. */
+int evaluate_check(const struct request *request, struct error *err);
+
 int evaluate(struct session *session, const struct request *request,
              struct evaluation *evaluation, struct error *err);
 

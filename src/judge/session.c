@@ -40,40 +40,6 @@ static bool exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
-/* The first of the places where the worker may lie, relative to the executable. */
-static int find_library(struct session *session, struct error *err)
-{
-    static const char *const places[] = {"src/worker", "../lib/kbv", "lib/kbv"};
-    const char *named = getenv("KBV_LIBDIR");
-    char directory[PATH_MAX];
-
-    if (named) {
-        if ((size_t)snprintf(session->library, sizeof(session->library), "%s", named) >=
-            sizeof(session->library))
-            return error_set(err, ERROR_UNFIT, "KBV_LIBDIR is too long");
-        return 0;
-    }
-    if (directory_of_executable(directory, sizeof(directory), err) < 0)
-        return -1;
-    for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-        char path[PATH_MAX + 64];
-        char *real;
-
-        snprintf(path, sizeof(path), "%s/%s/worker.py", directory, places[i]);
-        if (!exists(path))
-            continue;
-        *strrchr(path, '/') = '\0';
-        real = realpath(path, NULL);
-        if (!real)
-            continue;
-        snprintf(session->library, sizeof(session->library), "%s", real);
-        free(real);
-        return 0;
-    }
-    return error_set(err, ERROR_UNFIT, "worker.py lies neither in %s/src/worker nor in %s/../lib/kbv; "
-                     "install kbv again, or set KBV_LIBDIR", directory, directory);
-}
-
 static int find_cache(struct session *session, struct error *err)
 {
     const char *named = getenv("KBV_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -90,39 +56,6 @@ static int find_cache(struct session *session, struct error *err)
         return error_set(err, ERROR_USAGE, "the path of the cache is too long");
     if (directory_make(session->cache, err) < 0)
         return error_context(err, "the cache (set KBV_CACHE to another directory)");
-    return 0;
-}
-
-/* --python, $KBV_PYTHON, the interpreter that set-up recorded beside the executable, python3. */
-static int find_python(struct session *session, const char *named, struct error *err)
-{
-    char directory[PATH_MAX], record[PATH_MAX + 16];
-
-    if (!named)
-        named = getenv("KBV_PYTHON");
-    if (!named && directory_of_executable(directory, sizeof(directory), err) == 0) {
-        CLEANUP_FREE char *text = NULL;
-        struct error ignored = ERROR_INIT;
-        size_t length;
-
-        snprintf(record, sizeof(record), "%s/python", directory);
-        if (file_read(record, PATH_MAX - 1, &text, &length, &ignored) == 0) {
-            text[strcspn(text, "\n")] = '\0';
-            if (exists(text)) {
-                snprintf(session->python, sizeof(session->python), "%s", text);
-                return 0;
-            }
-        }
-        /* Installed into an environment: its own interpreter lies beside kbv. */
-        snprintf(record, sizeof(record), "%s/python3", directory);
-        if (exists(record)) {
-            snprintf(session->python, sizeof(session->python), "%s", record);
-            return 0;
-        }
-    }
-    if (named && strlen(named) >= sizeof(session->python))
-        return error_set(err, ERROR_USAGE, "--python: path too long");
-    snprintf(session->python, sizeof(session->python), "%s", named ? named : "python3");
     return 0;
 }
 
@@ -307,8 +240,14 @@ int session_open(struct session **ret_session, const struct session_options *opt
         session->root[0] = '\0';
         goto fail;
     }
-    if (find_library(session, err) < 0 || find_cache(session, err) < 0 ||
-        find_python(session, options->python, err) < 0)
+    if ((size_t)snprintf(session->library, sizeof(session->library), "%s", options->library) >=
+            sizeof(session->library) - 64 ||
+        (size_t)snprintf(session->python, sizeof(session->python), "%s", options->python) >=
+            sizeof(session->python)) {
+        error_set(err, ERROR_USAGE, "the path of python or of kbv's worker is too long");
+        goto fail;
+    }
+    if (find_cache(session, err) < 0)
         goto fail;
     /* Both import torch at the same time. */
     if (parent_start(session, &session->reference, "reference", false, err) < 0 ||

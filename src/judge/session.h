@@ -22,8 +22,9 @@
 #include "sandbox/sandbox.h"
 
 struct session_options {
-    const char *device; /* "cpu", "cuda:0" */
-    const char *python; /* path or name; NULL: $KBV_PYTHON, or what setup recorded, or python3 */
+    const char *device;  /* "cpu", "cuda:0" */
+    const char *python;  /* absolute path of the interpreter that has torch */
+    const char *library; /* absolute path of the directory that holds worker.py and _kbv */
     enum sandbox_mode sandbox;
 };
 

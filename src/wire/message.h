@@ -23,7 +23,7 @@
     X(CONSTRUCT)  /* -> seed, mode (enum model_mode) */                                            \
     X(ADOPT)      /* -> bytes {region, layout}, or 0 for the region that is mapped already         \
                         = matched, reason: parameters by name */                                   \
-    X(SET)        /* -> index, bytes {region, layout} */                                           \
+    X(SET)        /* -> index, bytes {region, layout} = address */                                 \
     X(OUTPUT)     /* -> bytes {region, layout} */                                                  \
     X(CALL)       /* -> set, generator seed                                                        \
                       = description, damaged allocations, size, offset, copied */                  \
@@ -68,7 +68,8 @@ enum message {
     X(RAISED)        /* the constructor, get_inputs or forward raised */                           \
     X(OUT_OF_MEMORY)                                                                               \
     X(BUILD)         /* the compiler failed */                                                     \
-    X(OUTPUT)        /* the output is no plain tensor, or none */                                  \
+    X(OUTPUT)        /* the output is no plain tensor */                                           \
+    X(FORM)          /* the output has no tensor, or one on another device */                      \
     X(UNFIT)         /* this machine cannot: no device, no sandbox */                              \
     X(INTERNAL)      /* a defect of kbv */
 

@@ -37,7 +37,11 @@ _exit = os._exit
 
 
 class OutputError(Exception):
-    """What forward returned cannot be judged."""
+    """What forward returned is no plain tensor."""
+
+
+class FormError(Exception):
+    """What forward returned differs from the reference's output in structure or device."""
 
 
 class Candidate:
@@ -45,6 +49,7 @@ class Candidate:
         self.channel = request.channel
         self.sets = {}
         self.output = self.expected_description = None
+        self.live_at_start = 0
         self.model = self.snapshot = None
         self.state = None
 
@@ -93,7 +98,7 @@ class Candidate:
             self.sets.pop(index)
         region = share.Region.adopt(layout, fds[0], total_bytes, False)
         self.sets[index] = region.value()
-        return ()
+        return (region.address,)
 
     def set_output(self, values, fds):
         layout, extra = share.layout_from_blob(fds[1])
@@ -126,12 +131,12 @@ class Candidate:
                 return (0,)
             try:
                 self._before(seed)
-                _guard_counts(True)
+                self.live_at_start = _guard_counts(True)[0]
                 with _no_grad():
                     result = _page_call(sequence, self.model, tuple(self.sets[index]))
                 description, copied = self._copy_out(result)
                 if not copied:
-                    raise OutputError(f"expected {self.expected_description}, got {description}")
+                    raise FormError(f"expected {self.expected_description}, got {description}")
                 _synchronize()
             except BaseException:
                 _page_failed(sequence)
@@ -140,8 +145,8 @@ class Candidate:
 
     def memory(self, values, fds):
         live, peak, _ = _guard_counts(False)
-        free, total = _kbv.memory()
-        return live, peak, free, total
+        free, _ = _kbv.memory()
+        return self.live_at_start, live, peak, free
 
     # ---- Around one call ----------------------------------------------------------------------
 
@@ -154,7 +159,7 @@ class Candidate:
         """Copies the output to the shared region if it is of the expected form."""
         tensors, _ = _flatten(_scalars(result))
         if not tensors:
-            raise OutputError(f"forward returned no tensor but {_describe(result)}")
+            raise FormError(f"forward returned no tensor but {_describe(result)}")
         device = share.device()
         for number, tensor in enumerate(tensors):
             if not _is_plain(tensor):
@@ -165,7 +170,7 @@ class Candidate:
             return description, False
         for number, (place, tensor) in enumerate(zip(self.output.tensors, tensors)):
             if tensor.device.type != device.type and tensor.dim() > 0:
-                raise OutputError(f"output {number} is on {tensor.device}, not on {device}")
+                raise FormError(f"output {number} is on {tensor.device}, not on {device}")
             _copy(place, tensor)
         _synchronize()
         return description, True
@@ -252,8 +257,10 @@ def _report(channel, error):
             kind = _kbv.FAIL_OUT_OF_MEMORY
         elif isinstance(cause, BuildError):
             kind, text = _kbv.FAIL_BUILD, str(cause)
-    elif isinstance(error, (OutputError, tree.TreeError)):
+    elif isinstance(error, OutputError):
         kind, text = _kbv.FAIL_OUTPUT, str(error)
+    elif isinstance(error, (FormError, tree.TreeError)):
+        kind, text = _kbv.FAIL_FORM, str(error)
     elif share.is_out_of_memory(error):
         kind, text = _kbv.FAIL_OUT_OF_MEMORY, share.last_line(error)
     else:

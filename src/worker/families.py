@@ -118,7 +118,7 @@ def apply(family, inputs, seed, domain=None, in_place=False):
                 draw = _Draw(_mix(seed, family, index), tensor.device, of)
                 changed.append(_transformed(family, tensor, draw, in_place))
     if len(kept) == len(tensors):
-        raise NotApplicable(f"{family} can change no input: {_listed(kept) or 'there is no tensor'}")
+        raise NotApplicable(f"{family} can change no input: {_listed(kept)}")
     return tree.rebuild(skeleton, changed)
 
 
@@ -214,7 +214,11 @@ def _sample(tensor, count):
     else:
         # An odd step meets every column of the usual power-of-two shapes.
         places = torch.arange(count, device=tensor.device) * ((total // count - 1) | 1)
-        picked = tensor[torch.unravel_index(places, tensor.shape)]
+        index = []  # torch.unravel_index imports half of torch at its first call
+        for size in reversed(tensor.shape):
+            index.insert(0, places % size)
+            places = places // size
+        picked = tensor[tuple(index)]
     return picked if picked.dtype == torch.float64 else picked.float()
 
 
@@ -260,6 +264,8 @@ def _obstacle(family, tensor, of):
 
 
 def _listed(reasons):
+    if not reasons:
+        return "there is no tensor"
     more = f", and {len(reasons) - 4} more" if len(reasons) > 4 else ""
     return ", ".join(reasons[:4]) + more
 

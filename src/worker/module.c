@@ -382,7 +382,7 @@ static PyObject *py_device_open(PyObject *self, PyObject *args)
     Py_END_ALLOW_THREADS
     if (status < 0)
         return raise_error(&err);
-    return Py_BuildValue("{ssssKsKsdsisi}", "name", facts.name, "driver", facts.driver,
+    return Py_BuildValue("{sssssKsKsdsisi}", "name", facts.name, "driver", facts.driver,
                          "memory_bytes", (unsigned long long)facts.memory_bytes, "l2_bytes",
                          (unsigned long long)facts.l2_bytes, "bandwidth",
                          facts.bandwidth_bytes_per_s, "major", facts.compute_major, "minor",

@@ -25,6 +25,10 @@ class NotApplicable(Exception):
     """This family says nothing about this problem; the text is the reason."""
 
 
+class InputsMutated(Exception):
+    """The reference writes to its own inputs."""
+
+
 class Unfit(Exception):
     """The problem's own code failed; the text says how."""
 
@@ -40,6 +44,7 @@ class Reference:
         self.oracle_note = "float64"
         self.oracle_is_double = True
         self.live_random = None
+        self.domain = None
         self.mutates_inputs = False
         self.inherent_nonfinite = False
         self.expected = None       # oracle's tensors, contiguous
@@ -94,12 +99,19 @@ class Reference:
     def draw(self, values, fds):
         index, family, seed, call_seed, judged = values
         if not judged:
-            self._place(index, problem.draw_inputs(self.module, seed, share.device(), self.dtype))
-            return (1, "", 0.0, 0.0, "", 0, 0), self.fresh_fds
+            inputs = problem.draw_inputs(self.module, seed, share.device(), self.dtype)
+            fresh_bytes = self._place(index, inputs)
+            return (1, "", 0.0, 0.0, "", 0, fresh_bytes), self.fresh_fds
         fresh_bytes, self.fresh_fds = 0, []
         try:
             fresh_bytes = self._draw_family(index, family, seed)
-            self._expect(index, call_seed)
+            try:
+                self._expect(index, call_seed)
+            except InputsMutated:
+                # It gets copies from now on; what the set held is drawn again.
+                self.regions[index].store(tree.flatten(self._family_inputs(family, seed))[0])
+                self.hashes[index] = self._hash(index)
+                self._expect(index, call_seed)
             if family == "D1" and self.live_random is None:
                 self._look_for_live_random(index, call_seed)
             self._check_finite(family)
@@ -172,13 +184,14 @@ class Reference:
 
     # ---- Drawing ------------------------------------------------------------------------------
 
-    def _draw_family(self, index, family, seed):
-        self.fresh_fds = []
+    def _family_inputs(self, family, seed):
         inputs = problem.draw_inputs(self.module, seed, share.device(), self.dtype)
-        if not hasattr(self, "domain"):
+        if self.domain is None:
             self.domain = families.detect_domain([inputs])
-        inputs = families.apply(family, inputs, seed, self.domain)
-        return self._place(index, inputs)
+        return families.apply(family, inputs, seed, self.domain)
+
+    def _draw_family(self, index, family, seed):
+        return self._place(index, self._family_inputs(family, seed))
 
     def _place(self, index, inputs):
         """Puts the values into the set's region; returns its size where it is a new one."""
@@ -226,9 +239,8 @@ class Reference:
         share.set_matmul(self.matmul_precision)
         value = share.with_scalars_as_tensors(self._run(self.model, self._inputs(index), seed))
         if not self.mutates_inputs and self._hash(index) != self.hashes[index]:
-            # Its own inputs: it gets copies from now on, and this set is lost.
             self.mutates_inputs = True
-            raise Unfit("the reference writes to its inputs")
+            raise InputsMutated()
         tensors, _ = tree.flatten(value)
         if not tensors:
             raise Unfit(f"the reference returns no tensor but {tree.describe(value)}")

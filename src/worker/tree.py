@@ -1,8 +1,8 @@
 """Nested values: what models take and return, taken apart and put together again.
 
-A value is a tensor (any: is_plain says which ones a kernel may use), a scalar (None, bool, int, float, complex, str, bytes), a torch.Size, or a
-list, tuple, named tuple or dict of values. `flatten` separates the tensors from the rest, the
-skeleton; `rebuild` is its inverse.
+A value is a tensor (of any kind: is_plain says which ones a kernel may use), a scalar (None, bool,
+int, float, complex, str, bytes), a torch.Size, or a list, tuple, named tuple or dict of values.
+`flatten` separates the tensors from the rest, the skeleton; `rebuild` is its inverse.
 
     tensors, skeleton = flatten(value)
     same = rebuild(skeleton, tensors)

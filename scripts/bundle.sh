@@ -11,7 +11,7 @@ set -euo pipefail
 . "$(dirname "$0")/tools.sh"
 cd "$repository"
 dist=$(realpath -m "${1:-dist}")
-build=build-bundle
+build="build-bundle"
 newest_glibc=2.36 # Debian 12's: the oldest system that is promised to run a bundle
 
 # Not built from here, and there on every Linux that has a glibc.

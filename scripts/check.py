@@ -7,6 +7,7 @@ back counts; a suite that hands back none has failed. What is skipped is listed 
 """
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -72,10 +73,8 @@ class Context:
                 return None
             finally:
                 # The session's group: also what a suite that ended left behind.
-                try:
+                with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, 9)
-                except ProcessLookupError:
-                    pass
 
 
 def build(context, directory, *options):
@@ -220,7 +219,34 @@ def command_line_sanitized(context):
 
 
 def red_team(context):
-    return python_tests(context, "redteam")
+    """Every bundled example, honest or not, gets the verdict that its manifest demands."""
+    command = [context.kbv, "demo", "--all", "--device", "cpu", "--python", context.python]
+    listing = subprocess.run(
+        [*command, "--list"], capture_output=True, text=True, check=False, timeout=60
+    )
+    listed = [line.split()[0] for line in listing.stdout.splitlines() if line.strip()]
+    if listing.returncode != 0 or not listed:
+        return Outcome(failed=[f"kbv demo --list: {listing.stderr.strip()[-200:]}"])
+    path = context.scratch / "redteam.jsonl"
+    status = context.run([*command, "--json", path], 3600)
+    outcome = Outcome()
+    judged = set()
+    for line in path.read_text().splitlines() if path.exists() else []:
+        row = json.loads(line)
+        judged.add(row["id"])
+        if row["as_expected"]:
+            outcome.passed += 1
+        else:
+            outcome.failed.append(
+                f"{row['id']}: {row['verdict']} ({row['reason']}), expected {row['expected']}"
+            )
+    if status not in (0, 1):
+        outcome.failed.append(f"kbv demo: exit status {status}")
+    else:
+        outcome.skipped += [
+            (name, "an example for another device") for name in listed if name not in judged
+        ]
+    return outcome
 
 
 def fuzz(context):

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by the other scripts: which meson to use.
 #
 # Meson 1.0 is the oldest that meson.build takes. Where the distribution's is older, setup.sh puts

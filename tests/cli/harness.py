@@ -5,6 +5,7 @@ runs. After each test that directory's scratch must be empty, no process may be 
 memory. $KBV names the executable (build/kbv), $KBV_PYTHON an interpreter that has torch.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -120,10 +121,8 @@ def children():
                 continue
             state = stat.rpartition(")")[2].split()[0]
             if state == "Z":
-                try:
+                with contextlib.suppress(ChildProcessError):
                     os.waitpid(int(word), os.WNOHANG)
-                except ChildProcessError:
-                    pass
             else:
                 found[int(word)] = command.replace(b"\0", b" ").decode(errors="replace")
     return found

@@ -122,9 +122,14 @@ def meson_tests(context, directory, environment=None, words=()):
     log.unlink(missing_ok=True)
     status = context.run(
         [
-            "bash", "-c", '. scripts/tools.sh && run_meson test -C "$@"', "meson-test",
-            directory, "--print-errorlogs", *words,
-        ],  # fmt: skip
+            "bash",
+            "-c",
+            '. scripts/tools.sh && run_meson test -C "$@"',
+            "meson-test",
+            directory,
+            "--print-errorlogs",
+            *words,
+        ],
         900,
         {"CMOCKA_MESSAGE_OUTPUT": "TAP", **(environment or {})},
     )
@@ -145,17 +150,19 @@ def unit(context):
 def sanitize_build(context):
     # -Db_lundef: the worker's module takes Python's symbols from whoever loads it.
     return build(
-        context, SANITIZE, "-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dwerror=true",
+        context,
+        SANITIZE,
+        "-Db_sanitize=address,undefined",
+        "-Db_lundef=false",
+        "-Dwerror=true",
         "-Doptimization=1",
-    )  # fmt: skip
+    )
 
 
 def unit_sanitized(context):
     outcome = sanitize_build(context)
     if not outcome.failed:
-        outcome.add(
-            meson_tests(context, SANITIZE, SANITIZER_ENVIRONMENT, ("--no-suite", "device"))
-        )
+        outcome.add(meson_tests(context, SANITIZE, SANITIZER_ENVIRONMENT, ("--no-suite", "device")))
     return outcome
 
 
@@ -258,15 +265,29 @@ def fuzz(context):
         "#include <stddef.h>\n#include <stdint.h>\n"
         "int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return data && size > 9; }\n"
     )
-    probe_command = [clang, "-fsanitize=fuzzer,address,undefined", probe, "-o", probe.with_suffix("")]
+    probe_command = [
+        clang,
+        "-fsanitize=fuzzer,address,undefined",
+        probe,
+        "-o",
+        probe.with_suffix(""),
+    ]
     if subprocess.run(probe_command, capture_output=True, check=False).returncode != 0:
         return Outcome(skipped=[("fuzz", f"{clang} has no libFuzzer with sanitizers")])
 
     status = context.run(
-        ["env", "CC=clang", ROOT / "scripts/build.sh", FUZZ, "-Dfuzz=true",
-         "-Db_sanitize=address,undefined", "-Db_lundef=false", "fuzz-targets"],
+        [
+            "env",
+            "CC=clang",
+            ROOT / "scripts/build.sh",
+            FUZZ,
+            "-Dfuzz=true",
+            "-Db_sanitize=address,undefined",
+            "-Db_lundef=false",
+            "fuzz-targets",
+        ],
         900,
-    )  # fmt: skip
+    )
     if status != 0:
         return Outcome(failed=["build of the fuzz targets"])
     outcome = Outcome()
@@ -277,27 +298,47 @@ def fuzz(context):
         grown = context.scratch / f"corpus-{name}"  # what it finds stays out of the repository
         grown.mkdir()
         status = context.run(
-            [target, f"-max_total_time={FUZZ_SECONDS}", "-timeout=5", "-rss_limit_mb=2048",
-             "-verbosity=0", "-print_final_stats=1", f"-artifact_prefix={FUZZ}/crash-{name}-",
-             grown, ROOT / "tests/fuzz/corpus" / name],
+            [
+                target,
+                f"-max_total_time={FUZZ_SECONDS}",
+                "-timeout=5",
+                "-rss_limit_mb=2048",
+                "-verbosity=0",
+                "-print_final_stats=1",
+                f"-artifact_prefix={FUZZ}/crash-{name}-",
+                grown,
+                ROOT / "tests/fuzz/corpus" / name,
+            ],
             FUZZ_SECONDS + 60,
-        )  # fmt: skip
+        )
         if status == 0:
             outcome.passed += 1
         else:
-            outcome.failed.append(f"fuzz {name}: exit status {status}, input in {FUZZ}/crash-{name}-*")
+            outcome.failed.append(
+                f"fuzz {name}: exit status {status}, input in {FUZZ}/crash-{name}-*"
+            )
     if not outcome.passed and not outcome.failed:
         outcome.failed.append("fuzz: no target was built")
     return outcome
 
 
 def device(context):
-    command = [str(context.kbv), "doctor", "--device", "cuda", "--python", context.python,
-               "--json", "-"]  # fmt: skip
+    command = [
+        str(context.kbv),
+        "doctor",
+        "--device",
+        "cuda",
+        "--python",
+        context.python,
+        "--json",
+        "-",
+    ]
     answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     if answer.returncode != 0:
         try:
-            reason = json.loads(answer.stdout)["no_gpu"] or "kbv doctor --device cuda says not ready"
+            reason = (
+                json.loads(answer.stdout)["no_gpu"] or "kbv doctor --device cuda says not ready"
+            )
         except (ValueError, KeyError):
             return Outcome(failed=[f"device: kbv doctor: {answer.stderr.strip()[-200:]}"])
         return Outcome(skipped=[("device", f"no GPU to test on: {reason}")])

@@ -55,8 +55,11 @@ class Traces(Case):
     def test_maps_while_judging(self):
         process = self.start_slow()
         maps = pathlib.Path(f"/proc/{process.pid}/maps").read_text()
-        names = {pathlib.Path(line.split(None, 5)[5]).name for line in maps.splitlines()
-                 if len(line.split(None, 5)) == 6}  # fmt: skip
+        names = {
+            pathlib.Path(line.split(None, 5)[5]).name
+            for line in maps.splitlines()
+            if len(line.split(None, 5)) == 6
+        }
         self.assertTrue(any(name.startswith("libc.so") for name in names), names)
         self.assertEqual([name for name in names if FOREIGN.match(name)], [])
         process.send_signal(signal.SIGTERM)

@@ -35,7 +35,15 @@ class Usage(Case):
         self.refuse(self.candidate)
 
     def test_unknown_device(self):
-        for device in ("gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:99999999999999999999", "cpu:x", ""):
+        for device in (
+            "gpu",
+            "cuda:",
+            "cuda:x",
+            "cuda:-1",
+            "cuda:99999999999999999999",
+            "cpu:x",
+            "",
+        ):
             with self.subTest(device):
                 self.refuse(f"--device={device}", said=["--device"])
 

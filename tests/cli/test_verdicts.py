@@ -25,7 +25,9 @@ class Loading(Case):
         self.fail_to_load(CANDIDATE.replace("ModelNew", "Model"), "ModelNew")
 
     def test_import_raises(self):
-        self.fail_to_load("import no_such_package\n" + textwrap.dedent(CANDIDATE), "no_such_package")
+        self.fail_to_load(
+            "import no_such_package\n" + textwrap.dedent(CANDIDATE), "no_such_package"
+        )
 
     def test_constructor_raises(self):
         self.fail_to_load(
@@ -133,15 +135,19 @@ class Unfit(Case):
         self.assert_verdict(document, "problem_unfit", *said)
 
     def test_get_inputs_raises(self):
-        self.be_unfit("return [torch.randn(64, 256), torch", "raise OSError('no data') or [torch",
-                      "no data")  # fmt: skip
+        self.be_unfit(
+            "return [torch.randn(64, 256), torch", "raise OSError('no data') or [torch", "no data"
+        )
 
     def test_constructor_raises(self):
         self.be_unfit("self.slope = slope", "raise ValueError('no slope')", "no slope")
 
     def test_reference_raises(self):
-        self.be_unfit("return torch.where(", "assert x is y, 'not equal'\n            return torch.where(",
-                      "not equal")  # fmt: skip
+        self.be_unfit(
+            "return torch.where(",
+            "assert x is y, 'not equal'\n            return torch.where(",
+            "not equal",
+        )
 
     def test_no_tensor_comes_out(self):
         self.be_unfit("return torch.where(x > 0, x, x * self.slope) + y", "return 'relu'", "tensor")

@@ -115,22 +115,20 @@ static void cuda_close(struct device *device)
         release(cuda_device(device));
 }
 
-/* The driver's own version where the system tells it, else the CUDA version it offers. */
+/* The driver's own version where the system tells it ("NVRM version: NVIDIA UNIX Open Kernel Module
+ * for x86_64  580.95.05  Release Build ..."), else the CUDA version it offers. */
 static void read_driver_version(char *to, size_t size)
 {
     CLEANUP_FILE FILE *file = fopen("/proc/driver/nvidia/version", "re");
-    char line[256], version[32];
+    char line[512], *rest = line, *token;
     int cuda_version = 0;
-    const char *at;
 
-    while (file && fgets(line, sizeof(line), file)) {
-        at = strstr(line, "Kernel Module");
-        if (!at)
-            continue;
-        at = strpbrk(at, "0123456789");
-        if (at && sscanf(at, "%31[0-9.]", version) == 1) {
-            snprintf(to, size, "%s", version);
-            return;
+    if (file && fgets(line, sizeof(line), file)) {
+        while ((token = strsep(&rest, " \t\n"))) {
+            if (token[0] >= '0' && token[0] <= '9' && strchr(token, '.')) {
+                snprintf(to, size, "%.32s", token);
+                return;
+            }
         }
     }
     cuda()->driver_get_version(&cuda_version);

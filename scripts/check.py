@@ -263,7 +263,7 @@ def fuzz(context):
     probe = context.scratch / "probe.c"
     probe.write_text(
         "#include <stddef.h>\n#include <stdint.h>\n"
-        "int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return data && size > 9; }\n"
+        "int LLVMFuzzerTestOneInput(const uint8_t *d, size_t n) { return d && n > 9; }\n"
     )
     probe_command = [
         clang,

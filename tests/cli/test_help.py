@@ -1,6 +1,8 @@
 """Help is part of the interface: what it says is compared with files.
 
-After a change that was meant: KBV_UPDATE_GOLDEN=1 python3 -m unittest discover tests/cli -k test_help
+After a change that was meant:
+
+    KBV_UPDATE_GOLDEN=1 python3 -m unittest discover tests/cli -k test_help
 """
 
 import os

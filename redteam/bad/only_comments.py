@@ -1,0 +1,2 @@
+# Does: is these two lines.
+# Must be: load_failed because it defines no ModelNew.

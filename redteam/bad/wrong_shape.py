@@ -1,0 +1,18 @@
+# Does: returns the right values with one axis more.
+# Must be: wrong because broadcasting is no equality.
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(features))
+        self.bias = nn.Parameter(torch.zeros(features))
+
+    def normalised(self, x, residual):
+        return F.layer_norm(x + residual, self.weight.shape, self.weight, self.bias, 1e-5)
+
+    def forward(self, x, residual):
+        return self.normalised(x, residual).unsqueeze(0)

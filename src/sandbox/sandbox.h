@@ -50,12 +50,14 @@ const char *sandbox_layer_name(enum sandbox_layer layer);
 
 struct sandbox_policy {
     enum sandbox_mode mode;
-    /* Absolute path of the one directory that may be written (TMPDIR, HOME, caches). */
+    /* Absolute path of the one directory that may be written (TMPDIR, HOME, caches), owned by the
+     * caller's user. NULL: none. */
     const char *scratch;
     /* NULL-terminated absolute paths that may be read and executed beside the system's own
      * directories (/usr, /lib*, /bin, /etc/{ld.so.*,localtime,passwd,...}, /proc/self, /sys for
      * hardware facts, /dev/{null,zero,urandom,full,shm?}): the Python installation, CUDA's
-     * toolkit, the worker's directory, finished builds. */
+     * toolkit, the worker's directory, finished builds. A path that does not exist grants nothing;
+     * "/" is refused; what lies inside scratch can be written, whatever is said here. */
     const char *const *readable;
     bool device;              /* may open /dev/nvidia* and what the driver needs */
     uint64_t memory_bytes;    /* RLIMIT_DATA; 0: no limit */
@@ -77,20 +79,36 @@ struct sandbox_exit {
 /*
  * Forks supervisor and leaf. Returns the supervisor's pid in the caller, 0 in the leaf, -1 with
  * `err`. The caller reaps the supervisor. In the leaf every descriptor is closed but 0, 1, 2 and
- * `keep_fds` (a `keep_count` array). `report_fd` belongs to the supervisor alone. The caller must
- * be single-threaded.
+ * `keep_fds` (a `keep_count` array, at most 64). `report_fd` (-1: no report) belongs to the
+ * supervisor alone. The caller must be single-threaded.
+ *
+ * The leaf starts in scratch (else in "/"), as leader of a session of its own, with default signal
+ * dispositions, umask 077 and, but for SANDBOX_OFF, without capabilities. With a mount namespace it
+ * already sees nothing but what the policy grants.
+ *
+ * What the system refused is remembered: the next call does not try it again.
+ *
+ * To end a leaf early, send SIGTERM to the supervisor. SIGKILL ends the leaf as well, but where
+ * there is no pid namespace it leaves the leaf's own children behind.
  */
 pid_t sandbox_fork(const struct sandbox_policy *policy, int report_fd, const int *keep_fds,
                    size_t keep_count, struct error *err);
 
 /*
  * In the leaf: takes the rights away. `ret_layers` receives the layers that are active, those of
- * sandbox_fork() included. Under SANDBOX_STRICT a missing layer is ERROR_UNFIT.
+ * sandbox_fork() included. Under SANDBOX_STRICT a missing layer is ERROR_UNFIT, here and already in
+ * sandbox_fork() where it is a namespace. After a failure the leaf must end: some rights are gone,
+ * others not.
+ *
+ * To be called before anything that starts threads (the CUDA driver does): Landlock binds the
+ * calling thread and what comes from it, and only Linux 7.0 can bind its siblings. With siblings on
+ * an older kernel the layer is in force for the caller, but is not counted as active.
  */
 int sandbox_lock(const struct sandbox_policy *policy, unsigned *ret_layers, struct error *err);
 
 /* Which layers this system gives, tried for real in a short-lived child. For each missing layer,
- * `ret_reason[bit]` (SANDBOX_LAYER_COUNT entries of 128 bytes) says why, and what would mend it. */
+ * `ret_reason[bit]` (SANDBOX_LAYER_COUNT entries of 128 bytes) says why, and what would mend it;
+ * for an active one it is empty. The caller must be single-threaded. */
 int sandbox_probe(unsigned *ret_layers, char ret_reason[SANDBOX_LAYER_COUNT][128],
                   struct error *err);
 

@@ -19,10 +19,11 @@ would carry out of its domain is left as drawn while the others are transformed.
 kernels that rely on it are what the families are for. Whether oracle and baseline are finite on
 the result is the caller's to see.
 
-Memory. Tensors may hold several GB. One copy of each transformed tensor is made (none with
-`in_place`), everything else works on pieces of PIECE elements.
+Memory. One copy of each transformed tensor is made (none with `in_place`); everything else works
+on pieces of PIECE elements.
 """
 
+import functools
 import hashlib
 import random
 from typing import NamedTuple, Optional
@@ -38,6 +39,7 @@ FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 PIECE = 1 << 24            # elements worked on at a time
 SORT_MAX = 1 << 27         # elements of a row that are sorted together
+_SCALES = {"D2": 3.0, "D3": 0.01, "D4": -1.0}
 OUTLIER_EVERY, OUTLIER_SCALE = 1000, 64.0  # E3
 SHIFT_STDS = 5.0                           # E4
 TIE_BLOCK_MAX = 64                         # E5: elements that are made equal
@@ -214,11 +216,10 @@ def _sample(tensor, count):
     else:
         # An odd step meets every column of the usual power-of-two shapes.
         places = torch.arange(count, device=tensor.device) * ((total // count - 1) | 1)
-        index = []  # torch.unravel_index imports half of torch at its first call
+        index = ()  # not torch.unravel_index: it imports half of torch at its first call
         for size in reversed(tensor.shape):
-            index.insert(0, places % size)
-            places = places // size
-        picked = tensor[tuple(index)]
+            index, places = (places % size,) + index, places // size
+        picked = tensor[index]
     return picked if picked.dtype == torch.float64 else picked.float()
 
 
@@ -395,15 +396,11 @@ def _std(tensor):
     return (square / count) ** 0.5
 
 
-def _elementwise(tensor, name, draw, std):
+def _elementwise(name, tensor, draw, std=None):
     """One of _MOSAIC's transforms on a tensor or a part of one."""
     for piece in _pieces(tensor):
-        if name == "D2":
-            _scale(piece, 3.0)
-        elif name == "D3":
-            _scale(piece, 0.01)
-        elif name == "D4":
-            _scale(piece, -1.0)
+        if name in _SCALES:
+            _scale(piece, _SCALES[name])
         elif name == "E1":
             _random_signs(piece, draw)
         elif name == "E4":
@@ -441,9 +438,8 @@ def _outliers(tensor, draw):
 
 def _ties(tensor, draw):
     """Cuts memory into blocks of equal length from a secret offset: a quarter of them becomes
-    zero, half of them repeats its first element, the rest stays. Blocks are shorter than a
-    quarter of a row where that is possible, so that no row is zero as a whole (a norm would
-    divide by it)."""
+    zero, half of them repeats one element, the rest stays. Blocks are short against a row, so
+    that no row is zero as a whole (a norm would divide by it)."""
     with _flat(tensor) as flat:
         row = tensor.shape[-1] if tensor.dim() else 1
         most = min(TIE_BLOCK_MAX, max(2, row // 4), flat.numel())
@@ -471,8 +467,7 @@ def _ties(tensor, draw):
 
 
 def _sorted_ramp(tensor, draw):
-    """Ascending along the last axis, then x RAMP_LOW ... RAMP_HIGH along the first; axes of one
-    element do not count."""
+    """Ascending along the last axis, then a ramp along the first; axes of one element are none."""
     view = tensor.squeeze()
     for piece in _rows(view):
         _sort_entries(piece)
@@ -512,7 +507,7 @@ def _mosaic(tensor, draw):
     std = _std(tensor)
     with _flat(tensor) as flat:
         for start, end, name in mosaic_runs(flat.numel(), names, draw.host):
-            _elementwise(flat[start:end], name, draw, std)
+            _elementwise(name, flat[start:end], draw, std)
 
 
 def mosaic_runs(total, names, host):
@@ -547,13 +542,10 @@ def _mirror(tensor):
 
 
 _TRANSFORMS = {
-    "D2": lambda tensor, draw: _elementwise(tensor, "D2", draw, None),
-    "D3": lambda tensor, draw: _elementwise(tensor, "D3", draw, None),
-    "D4": lambda tensor, draw: _elementwise(tensor, "D4", draw, None),
-    "E1": lambda tensor, draw: _elementwise(tensor, "E1", draw, None),
+    **{name: functools.partial(_elementwise, name) for name in ("D2", "D3", "D4", "E1")},
     "E2": _global_scale,
     "E3": _outliers,
-    "E4": lambda tensor, draw: _elementwise(tensor, "E4", draw, _std(tensor)),
+    "E4": lambda tensor, draw: _elementwise("E4", tensor, draw, _std(tensor)),
     "E5": _ties,
     "E6": _sorted_ramp,
     "E7": _mosaic,
@@ -589,8 +581,7 @@ def control(name, expected, inputs):
 
 
 def controls(expected, inputs):
-    """All of CONTROLS at once: {name: tensors or None}. Holds several outputs in memory; for large
-    ones, ask for one at a time."""
+    """All of CONTROLS: {name: tensors or None}. For large outputs, ask for one at a time."""
     return {name: control(name, expected, inputs) for name in CONTROLS}
 
 

@@ -501,7 +501,7 @@ class _ConstructionNoise:
         return reset
 
     def _parameter(self, cls, data=None, requires_grad=True):
-        if self.depth == 0 and type(data) is torch.Tensor and _is_constant(data):
+        if type(data) is torch.Tensor and _is_constant(data):
             data = self._changed(data)
         return _new_parameter(cls, data, requires_grad)
 

@@ -169,7 +169,8 @@ class Construction(Files):
 
     def test_forms_of_init_inputs(self):
         module = self.load(GOOD)
-        for inputs, biased in [([4], True), ((4, False), False), ({"width": 4, "bias": False}, False),
+        for inputs, biased in [([4], True), ((4, False), False),
+                               ({"width": 4, "bias": False}, False),
                                ([[4], {"bias": False}], False), ([[4], {}], True),
                                ([(), {"width": 4}], True)]:
             self.assertEqual(self.make(module, inputs).fc.bias is not None, biased, inputs)
@@ -191,7 +192,8 @@ class Construction(Files):
                 def __init__(self):
                     raise MemoryError("all of it")
         """)
-        self.assertEqual(self.failure(self.make, module, []), ("raised", 5, "MemoryError: all of it"))
+        self.assertEqual(self.failure(self.make, module, []),
+                         ("raised", 5, "MemoryError: all of it"))
         try:
             self.make(module, [])
         except ProblemError as error:
@@ -370,6 +372,10 @@ class Parameters(unittest.TestCase):
         self.assertGreater(float(model.width.min()), 0)
         self.assertGreater(float(model[2].running_var.min()), 0)
         self.assertIs(model[0].weight, model[1].weight)
+        # A tied parameter is changed once.
+        alone = nn.Sequential(copy.deepcopy(before[0]))
+        problem.perturb(alone, 5)
+        self.assertTrue(torch.equal(alone[0].weight, model[0].weight))
 
     def test_perturb_formula(self):
         model = nn.Linear(300, 300)
@@ -378,7 +384,7 @@ class Parameters(unittest.TestCase):
             model.bias.zero_()
         problem.perturb(model, 1)
         self.assertLess(abs(float(model.weight.detach().mean()) - 2), 0.02)
-        self.assertLess(abs(float(model.weight.detach().std()) - (0.5 ** 2 + 0.05 ** 2) ** 0.5), 0.01)
+        self.assertLess(abs(float(model.weight.detach().std()) - (0.25 + 0.0025) ** 0.5), 0.01)
         self.assertLess(abs(float(model.bias.detach().std()) - 0.05), 0.01)
 
     def test_perturb_goes_by_name_and_seed(self):
@@ -455,6 +461,14 @@ class PerturbedConstruction(unittest.TestCase):
 
         made = self.made(several, 1)
         self.assertTrue(all(torch.isfinite(parameter).all() for parameter in made[1:].parameters()))
+
+    def test_fresh_memory_is_no_constant(self):
+        def fresh():
+            return nn.Parameter(torch.empty(1000)), nn.Parameter(torch.zeros(1000))
+
+        first, zeros = self.made(fresh, 1)
+        self.assertTrue(first.isnan().all())
+        self.assertTrue(zeros.all())
 
     def test_everything_is_restored(self):
         def patched():

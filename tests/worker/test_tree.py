@@ -9,6 +9,7 @@ import warnings
 
 import torch
 
+torch.set_num_threads(1)  # tiny tensors: threads only wait for each other
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "src", "worker"))
 import tree  # noqa: E402
 

@@ -49,12 +49,13 @@ static double scale_for(double largest)
     return ldexp(1, exponent < -1000 ? 1000 : -exponent);
 }
 
+/* The squares of differences may all have vanished though there are some: beside an `expected` that
+ * is not zero that is a norm below every limit, beside one that is zero it is an error without
+ * bound. */
 static double relative_norm(const struct compare_partial *total)
 {
-    if (total->difference_squares == 0)
-        return 0;
     if (total->expected_squares == 0)
-        return INFINITY;
+        return total->worst_ratio == 0 ? 0 : INFINITY;
     return sqrt(total->difference_squares / total->expected_squares);
 }
 

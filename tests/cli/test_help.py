@@ -50,7 +50,7 @@ class Help(Case):
                 self.assertIn("Exit status", result.stdout)
                 self.compare(name, result.stdout)
 
-    def test_no_golden_file_without_a_command(self):
+    def test_that_no_golden_file_is_left_over(self):
         golden = {path.stem for path in GOLDEN.glob("*.txt")}
         self.assertEqual(golden, {"kbv", *self.commands()})
 

@@ -63,6 +63,7 @@ rm -rf "$dist"
 run_meson install -C "$build" --quiet --no-rebuild --destdir "$dist"
 copy_programs bench "$dist/bench"
 copy_programs tests/device "$dist/tests/device"
+copy_programs src/device "$dist/tests/device"
 if [ -n "$(git ls-files 'tests/device/*.py')" ]; then
     mkdir -p "$dist/tests/device"
     git ls-files -z 'tests/device/*.py' | xargs -0 cp -t "$dist/tests/device"

@@ -1,7 +1,6 @@
 /* kbv demo: judges the bundled problems and candidates, and says whether each verdict is the one
  * that its manifest demands. */
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "cli/locate.h"
 #include "cli/manifest.h"
 #include "protocol/evaluation.h"
+#include "report/document.h"
 #include "report/report.h"
 
 static const char usage[] =
@@ -26,6 +26,8 @@ static const char usage[] =
     "  --all                      every example, not only the short tour\n"
     "  --only TEXT                those whose id contains TEXT (may be repeated)\n"
     "  --list                     name the examples and what is expected, judge nothing\n"
+    "  --manifest FILE            other examples: a table in the form of\n"
+    "                             problems/manifest.tsv, paths relative to its directory\n"
     "  --json FILE|-              one line of JSON for each example\n"
     JUDGE_OPTIONS_USAGE
     "  --help                     this text\n"
@@ -38,6 +40,7 @@ static const char usage[] =
 struct demo {
     struct judge_options judge;
     bool all, list;
+    const char *manifest;
     const char *only[ONLY_MAX];
     size_t only_count;
     FILE *json;
@@ -73,20 +76,24 @@ static bool is_expected(const struct manifest_row *row, const struct evaluation 
            (!row->label || (evaluation->labels & row->label));
 }
 
-static void write_json(FILE *out, const struct manifest_row *row, const struct evaluation *evaluation,
-                       const char *expected, bool as_expected)
+/* One line: what was expected, and the whole kbv.evaluation/1 document. */
+static int write_json(FILE *out, const struct manifest_row *row, const struct evaluation *evaluation,
+                      const char *expected, bool as_expected, struct error *err)
 {
-    char *text;
-    json_t *line = json_pack("{ss ss ss ss sb sf}", "id", row->id, "expected", expected, "verdict",
-                             verdict_name(evaluation->verdict), "reason", evaluation->reason,
-                             "as_expected", as_expected, "seconds", evaluation->seconds.total.value);
+    json_t *document = report_document(evaluation, err), *line;
+    CLEANUP_FREE char *text = NULL;
 
-    text = line ? json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
-    if (text)
-        fprintf(out, "%s\n", text);
-    fflush(out);
-    free(text);
+    if (!document)
+        return -1;
+    line = json_pack("{ss ss sb so}", "id", row->id, "expected", expected, "as_expected", as_expected,
+                     "evaluation", document);
+    text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(line);
+    if (!text)
+        return error_set(err, ERROR_INTERNAL, "out of memory");
+    if (fprintf(out, "%s\n", text) < 0 || fflush(out) != 0)
+        return error_errno(err, ERROR_USAGE, "--json");
+    return 0;
 }
 
 static int judge_row(struct demo *demo, struct session *session, const struct manifest_row *row,
@@ -121,8 +128,8 @@ static int judge_row(struct demo *demo, struct session *session, const struct ma
             printf("  ^ expected %s\n", expected);
         fflush(stdout);
     }
-    if (demo->json)
-        write_json(demo->json, row, evaluation, expected, as_expected);
+    if (status == 0 && demo->json)
+        status = write_json(demo->json, row, evaluation, expected, as_expected, err);
     evaluation_free(evaluation);
     return status;
 }
@@ -181,10 +188,15 @@ static int demo_run(struct demo *demo, struct error *err)
     struct manifest manifest = MANIFEST_INIT;
     int status = 0;
 
-    if (locate_data("problems", problems, err) < 0)
-        return -1;
-    snprintf(path, sizeof(path), "%s/manifest.tsv", problems);
-    snprintf(root, sizeof(root), "%s", problems);
+    if (demo->manifest) {
+        snprintf(path, sizeof(path), "%s", demo->manifest);
+        snprintf(root, sizeof(root), "%s", strchr(path, '/') ? path : "./");
+    } else {
+        if (locate_data("problems", problems, err) < 0)
+            return -1;
+        snprintf(path, sizeof(path), "%s/manifest.tsv", problems);
+        snprintf(root, sizeof(root), "%s", problems);
+    }
     *strrchr(root, '/') = '\0';
     if (manifest_read(path, root, &manifest, err) < 0)
         return -1;
@@ -202,10 +214,11 @@ static int demo_run(struct demo *demo, struct error *err)
 
 static int run(int argc, char **argv)
 {
-    enum { OPTION_ALL = OPTION_OWN, OPTION_ONLY, OPTION_LIST };
+    enum { OPTION_ALL = OPTION_OWN, OPTION_ONLY, OPTION_LIST, OPTION_MANIFEST };
     static const struct option options[] = {{"all", no_argument, NULL, OPTION_ALL},
                                             {"only", required_argument, NULL, OPTION_ONLY},
                                             {"list", no_argument, NULL, OPTION_LIST},
+                                            {"manifest", required_argument, NULL, OPTION_MANIFEST},
                                             JUDGE_LONG_OPTIONS,
                                             {NULL, 0, NULL, 0}};
     struct demo demo = {.judge = JUDGE_OPTIONS_INIT};
@@ -222,6 +235,9 @@ static int run(int argc, char **argv)
             break;
         case OPTION_LIST:
             demo.list = true;
+            break;
+        case OPTION_MANIFEST:
+            demo.manifest = optarg;
             break;
         case OPTION_ONLY:
             if (demo.only_count == ONLY_MAX) {

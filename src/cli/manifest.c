@@ -89,7 +89,7 @@ int manifest_read(const char *path, const char *root, struct manifest *ret_manif
     if (!manifest.rows)
         return error_set(err, ERROR_INTERNAL, "out of memory");
     for (rest = text; (line = strsep(&rest, "\n"));) {
-        const char *wrong;
+        const char *wrong = NULL;
 
         number++;
         if (number == 1 || line[0] == '\0' || line[0] == '#')

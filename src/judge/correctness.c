@@ -106,13 +106,7 @@ static bool check(struct judging *judging, uint64_t call_seed, const char *step,
         judging_decide(judging, VERDICT_TAMPERED, "the inputs changed during %s", step);
         return false;
     }
-    accepted = judging_accepts(judging, &comparison, evidence->reason, sizeof(evidence->reason),
-                               evidence->worst, sizeof(evidence->worst));
-    evidence->status = accepted ? FAMILY_PASS : FAMILY_FAIL;
-    evidence->s = FIGURE(comparison.result.s);
-    evidence->n = FIGURE(comparison.result.n);
-    evidence->baseline_s = FIGURE(comparison.baseline_s);
-    evidence->baseline_n = FIGURE(comparison.baseline_n);
+    accepted = judging_accepts(&comparison, evidence);
     if (accepted && dtype_is_floating(comparison.dtype) &&
         budget_reduced_precision(comparison.result.n, comparison.baseline_n))
         judging->evaluation->labels |= LABEL_REDUCED_PRECISION;

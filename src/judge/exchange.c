@@ -297,17 +297,24 @@ static void place_text(const char *shape, uint64_t index, char *to, size_t size)
         snprintf(to + used, size - used, "]");
 }
 
-bool judging_accepts(const struct judging *judging, const struct comparison *comparison,
-                     char *reason, size_t reason_size, char *worst, size_t worst_size)
+bool judging_accepts(const struct comparison *comparison, struct family_evidence *evidence)
 {
     const struct compare_result *result = &comparison->result;
     struct budget budget;
     uint64_t index = result->worst_index;
     double expected = result->worst_expected, got = result->worst_got;
-    char place[256];
+    char place[160];
+    bool accepted;
 
-    (void)judging;
     budget_set(&budget, comparison->dtype, comparison->baseline_s, comparison->baseline_n);
+    accepted = budget_accepts(&budget, result);
+    evidence->status = accepted ? FAMILY_PASS : FAMILY_FAIL;
+    evidence->s = FIGURE(result->s);
+    evidence->n = FIGURE(result->n);
+    evidence->s_limit = FIGURE(budget.s_limit);
+    evidence->n_limit = FIGURE(budget.n_limit);
+    evidence->baseline_s = FIGURE(comparison->baseline_s);
+    evidence->baseline_n = FIGURE(comparison->baseline_n);
     if (result->mask_mismatches) {
         index = result->first_mask_mismatch;
         expected = result->mask_expected;
@@ -316,21 +323,23 @@ bool judging_accepts(const struct judging *judging, const struct comparison *com
         index = result->first_mismatch;
     }
     place_text(comparison->shape, index, place, sizeof(place));
-    snprintf(worst, worst_size, "output %u %.160s: expected %.9g, got %.9g", comparison->output, place,
-             expected, got);
-    if (budget_accepts(&budget, result)) {
-        reason[0] = '\0';
+    snprintf(evidence->worst, sizeof(evidence->worst), "output %u %s: expected %.9g, got %.9g",
+             comparison->output, place, expected, got);
+    evidence->reason[0] = '\0';
+    if (accepted)
         return true;
-    }
     if (result->mask_mismatches)
-        snprintf(reason, reason_size, "%llu elements are not finite where the oracle is, or the reverse",
+        snprintf(evidence->reason, sizeof(evidence->reason),
+                 "%llu elements are not finite where the oracle is, or the reverse",
                  (unsigned long long)result->mask_mismatches);
     else if (result->mismatch_count)
-        snprintf(reason, reason_size, "%llu integer elements differ",
+        snprintf(evidence->reason, sizeof(evidence->reason), "%llu integer elements differ",
                  (unsigned long long)result->mismatch_count);
     else if (!(result->s <= budget.s_limit))
-        snprintf(reason, reason_size, "s = %.3g, allowed %.3g", result->s, budget.s_limit);
+        snprintf(evidence->reason, sizeof(evidence->reason), "s = %.3g, allowed %.3g", result->s,
+                 budget.s_limit);
     else
-        snprintf(reason, reason_size, "n = %.3g, allowed %.3g", result->n, budget.n_limit);
+        snprintf(evidence->reason, sizeof(evidence->reason), "n = %.3g, allowed %.3g", result->n,
+                 budget.n_limit);
     return false;
 }

@@ -109,9 +109,9 @@ bool judging_draw(struct judging *judging, unsigned set, const char *family, uin
 bool judging_compare(struct judging *judging, unsigned set, struct comparison *ret_comparison,
                      struct error *err);
 
-/* Whether the comparison is within budget; if not, `reason` and `worst` say where. */
-bool judging_accepts(const struct judging *judging, const struct comparison *comparison,
-                     char *reason, size_t reason_size, char *worst, size_t worst_size);
+/* Whether the comparison is within budget. Fills the evidence: figures, limits, the worst element,
+ * and a reason if it is not. */
+bool judging_accepts(const struct comparison *comparison, struct family_evidence *evidence);
 
 /* The handler of a candidate's builds; the context is the struct judging. */
 int judging_build(void *context, struct job *job, int spec_fd, struct error *err);

@@ -84,7 +84,7 @@ static bool check_output(struct timing *timing, unsigned set, uint64_t call_seed
 {
     struct judging *judging = timing->judging;
     struct comparison comparison;
-    char reason[256], worst[256];
+    struct family_evidence evidence;
     struct frame frame;
 
     frame_init(&frame, MESSAGE_EXPECT);
@@ -100,9 +100,9 @@ static bool check_output(struct timing *timing, unsigned set, uint64_t call_seed
                        timing->calls);
         return false;
     }
-    if (!judging_accepts(judging, &comparison, reason, sizeof(reason), worst, sizeof(worst))) {
-        judging_decide(judging, VERDICT_TAMPERED, "right when tested, wrong when timed: call %u, %s; %s",
-                       timing->calls, reason, worst);
+    if (!judging_accepts(&comparison, &evidence)) {
+        judging_decide(judging, VERDICT_TAMPERED, "right when tested, wrong when timed: call %u, %.300s; %s",
+                       timing->calls, evidence.reason, evidence.worst);
         return false;
     }
     return true;

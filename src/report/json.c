@@ -2,6 +2,7 @@
  * The document of schema kbv.evaluation/1; docs/evaluation.md describes every field, and a change
  * to one is a change to the other.
  */
+#include "report/document.h"
 #include "report/report.h"
 
 #include <jansson.h>
@@ -290,18 +291,30 @@ static int check(const struct evaluation *evaluation, struct error *err)
     return 0;
 }
 
+json_t *report_document(const struct evaluation *evaluation, struct error *err)
+{
+    struct writer writer = {0};
+    json_t *root;
+
+    if (check(evaluation, err) < 0)
+        return NULL;
+    root = make_document(&writer, evaluation);
+    if (root && !writer.failed)
+        return root;
+    json_decref(root);
+    error_set(err, ERROR_INTERNAL, "building the JSON document failed: out of memory");
+    return NULL;
+}
+
 int report_json(const struct evaluation *evaluation, FILE *out, struct error *err)
 {
     CLEANUP_FREE char *rendered = NULL;
-    struct writer writer = {0};
-    json_t *root;
+    json_t *root = report_document(evaluation, err);
     size_t length;
 
-    if (check(evaluation, err) < 0)
+    if (!root)
         return -1;
-    root = make_document(&writer, evaluation);
-    if (root && !writer.failed)
-        rendered = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(REAL_DIGITS));
+    rendered = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(REAL_DIGITS));
     json_decref(root);
     if (!rendered)
         return error_set(err, ERROR_INTERNAL, "building the JSON document failed: out of memory");

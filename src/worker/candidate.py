@@ -8,8 +8,10 @@ robustness against careless patches, not a defence: what leaves this process is 
 """
 
 import hashlib
+import inspect
 import json
 import os
+import sys
 
 import torch
 from torch.utils import cpp_extension
@@ -64,6 +66,7 @@ class Candidate:
         self.class_name, self.init_inputs = class_name, extra["init_inputs"]
         share.set_matmul(matmul)
         _intercept_builds(self.channel)
+        _forget_own_modules()
         self.module = problem.load_source("kernel.py", "kbv_candidate")
         problem.find_class(self.module, class_name)
         return ()
@@ -174,6 +177,16 @@ class Candidate:
             _copy(place, tensor)
         _synchronize()
         return description, True
+
+
+def _forget_own_modules():
+    """kbv's own modules have plain names (tree, problem): a candidate that imports a library of
+    that name must get the library."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]
+    for name, module in list(sys.modules.items()):
+        if name != "__main__" and os.path.dirname(getattr(module, "__file__", None) or "") == here:
+            del sys.modules[name]
 
 
 def _intercept_builds(channel):

@@ -2,32 +2,25 @@
 
 #include <string.h>
 
-static inline double double_from_bits(uint64_t bits)
-{
-    double value;
-
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
 /*
- * By integer operations and one exact product, so that a thread which flushes denormals to zero
- * decodes the same numbers. Written with selects instead of branches: the loop vectorises.
+ * By way of float32, in which every half is a normal number or zero: so a thread that flushes
+ * denormals to zero decodes the same. Written with selects instead of branches: the loop
+ * vectorises.
  */
 static inline double double_from_half(uint16_t half)
 {
-    uint64_t sign = (uint64_t)(half & 0x8000) << 48;
-    uint64_t exponent = half >> 10 & 0x1f;
-    uint64_t fraction = half & 0x3ff;
-    uint64_t normal = (exponent + (1023 - 15)) << 52 | fraction << 42;
-    uint64_t special = 0x7ffull << 52 | fraction << 42;
-    double tiny = (double)(int32_t)fraction * 0x1p-24;
-    uint64_t bits;
+    uint32_t magnitude = half & 0x7fff;
+    uint32_t normal = (magnitude << 13) + ((127 - 15) << 23);
+    uint32_t special = magnitude << 13 | 0xffu << 23;
+    float value = (float)(int32_t)magnitude * 0x1p-24f; /* right where the exponent is 0 */
+    uint32_t bits;
 
-    memcpy(&bits, &tiny, sizeof(bits));
-    bits = exponent == 0 ? bits : normal;
-    bits = exponent == 0x1f ? special : bits;
-    return double_from_bits(bits | sign);
+    memcpy(&bits, &value, sizeof(bits));
+    bits = magnitude < 0x0400 ? bits : normal;
+    bits = magnitude >= 0x7c00 ? special : bits;
+    bits |= (uint32_t)(half & 0x8000) << 16;
+    memcpy(&value, &bits, sizeof(value));
+    return (double)value;
 }
 
 static inline double double_from_bfloat(uint16_t bfloat)

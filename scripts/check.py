@@ -91,7 +91,7 @@ CASE = re.compile(r"^(not )?ok (\d+)(?: -)? ?(.*)$")
 
 def cases_of(test):
     """The cases of one test program: cmocka's, which says them as TAP, or the program as one."""
-    name = test["name"]
+    name = test["name"].rpartition(" / ")[2]
     outcome = Outcome()
     seen = 0
     for line in (test.get("stdout") or "").splitlines():
@@ -108,7 +108,8 @@ def cases_of(test):
         else:
             outcome.passed += 1
     if test["result"] == "SKIP" and not outcome.skipped:
-        outcome.skipped.append((name, (test.get("stdout") or "").strip().rpartition("\n")[2]))
+        said = (test.get("stdout") or "").strip()
+        outcome.skipped.append((name, said.rpartition("# SKIP ")[2] or "it does not say why"))
     elif test["result"] not in ("OK", "SKIP") and not outcome.failed:
         # A crash or the deadline ends a program between its cases.
         outcome.failed.append(f"{name}: {test['result']}, exit status {test['returncode']}")
@@ -148,14 +149,15 @@ def unit(context):
 
 
 def sanitize_build(context):
-    # -Db_lundef: the worker's module takes Python's symbols from whoever loads it.
+    # -Db_lundef: the worker's module takes Python's symbols from whoever loads it. No -Dwerror:
+    # what sanitizers add to the code makes gcc warn of null pointers that cannot be.
     return build(
         context,
         SANITIZE,
         "-Db_sanitize=address,undefined",
         "-Db_lundef=false",
-        "-Dwerror=true",
         "-Doptimization=1",
+        "-Dwerror=false",
     )
 
 

@@ -20,7 +20,7 @@ def readable_paths(builds):
     """What a sandboxed job may read beside the system's own directories."""
     paths = {sys.prefix, sys.base_prefix, os.path.dirname(os.path.abspath(__file__)), builds}
     paths.update(path for path in sys.path if path)
-    for name in ("CUDA_HOME", "CUDA_PATH"):
+    for name in ("CUDA_HOME", "CUDA_PATH", "KBV_KERNEL_CACHE"):
         if os.environ.get(name):
             paths.add(os.environ[name])
     # pyenv and venv: the interpreter and its library may lie elsewhere than the prefix says.
@@ -33,6 +33,16 @@ def readable_paths(builds):
         if not any(path == other or path.startswith(other + "/") for other in kept):
             kept.append(path)
     return kept[:60]
+
+
+def settle_threads():
+    """Imports may have started threads (numpy's OpenBLAS does). Libraries stop theirs before a
+    fork, and start them again when they need them; jobs are forked past the C library, so one
+    ordinary fork must have come first."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
 
 
 def end_jobs(supervisors, scratch):
@@ -83,6 +93,7 @@ def main():
 
     import job
 
+    settle_threads()
     _kbv.send(channel, _kbv.MESSAGE_HELLO,
               (torch.__version__, platform.python_version(), torch.version.cuda or ""))
     supervisors = set()

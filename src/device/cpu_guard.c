@@ -247,30 +247,37 @@ static void check_zones(const struct record *record, struct guard_report *report
         memset(after, GUARD_ZONE_BYTE, GUARD_ZONE_BYTES);
 }
 
+/* Makes a whole allocation, -1 where there is no memory. The record comes last: from then on a
+ * check() in another thread, or in a child forked by one, reads the zones. */
+static int allocate(struct record *record, size_t alignment)
+{
+    size_t zone = record->flags & GUARD_ZONES ? GUARD_ZONE_BYTES : 0;
+    size_t lead = (zone + alignment - 1) / alignment * alignment;
+
+    if (record->size > PTRDIFF_MAX - lead - zone ||
+        real.posix_memalign(&record->base, alignment, lead + record->size + zone) != 0)
+        return -1;
+    record->user = (unsigned char *)record->base + lead;
+    memset(record->user - zone, GUARD_ZONE_BYTE, zone);
+    memset(record->user + record->size, GUARD_ZONE_BYTE, zone);
+    if (record->flags & GUARD_POISON)
+        memset(record->user, GUARD_POISON_BYTE, record->size);
+    if (!record_add(record)) {
+        real.free(record->base);
+        return -1;
+    }
+    return 0;
+}
+
 /* NULL when out of memory. */
 static void *guarded_allocate(size_t alignment, size_t size, unsigned flags)
 {
     struct record record = {.size = size, .flags = flags};
-    size_t zone = flags & GUARD_ZONES ? GUARD_ZONE_BYTES : 0;
-    size_t lead;
 
-    if (alignment < ALIGNMENT)
-        alignment = ALIGNMENT;
-    lead = (zone + alignment - 1) / alignment * alignment;
-    if (size > PTRDIFF_MAX - lead - zone ||
-        real.posix_memalign(&record.base, alignment, lead + size + zone) != 0)
-        return NULL;
-    record.user = (unsigned char *)record.base + lead;
-    if (!record_add(&record)) {
-        real.free(record.base);
+    if (allocate(&record, alignment < ALIGNMENT ? ALIGNMENT : alignment) < 0) {
+        atomic_fetch_add(&tally.failures, 1);
         return NULL;
     }
-    if (zone) {
-        memset(record.user - zone, GUARD_ZONE_BYTE, zone);
-        memset(record.user + size, GUARD_ZONE_BYTE, zone);
-    }
-    if (flags & GUARD_POISON)
-        memset(record.user, GUARD_POISON_BYTE, size);
     if (flags & GUARD_COUNT)
         guard_tally_add(&tally, size);
     return record.user;

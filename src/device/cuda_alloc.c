@@ -102,24 +102,35 @@ static cu_result prepare(const struct record *record, cu_stream stream)
     return result;
 }
 
-void *kbv_cuda_allocate(ssize_t size, int device, void *stream)
+/* 0 where there is no memory. */
+static cu_address allocate(size_t size, int device, cu_stream stream)
 {
-    struct record record = {.flags = atomic_load(&current_flags)};
+    struct record record = {.size = size, .flags = atomic_load(&current_flags)};
     size_t zone = record.flags & GUARD_ZONES ? GUARD_ZONE_BYTES : 0;
 
-    if (size <= 0 || ensure_context(device, &record.context) < 0)
-        return NULL;
-    record.size = (size_t)size;
-    if (cuda()->mem_alloc(&record.base, record.size + 2 * zone))
-        return NULL;
+    if (ensure_context(device, &record.context) < 0 ||
+        cuda()->mem_alloc(&record.base, size + 2 * zone))
+        return 0;
     record.user = record.base + zone;
     if (prepare(&record, stream) || (record.flags && record_add(&record) < 0)) {
         cuda()->mem_free(record.base);
-        return NULL;
+        return 0;
     }
     if (record.flags & GUARD_COUNT)
-        guard_tally_add(&tally, record.size);
-    return (void *)(uintptr_t)record.user;
+        guard_tally_add(&tally, size);
+    return record.user;
+}
+
+void *kbv_cuda_allocate(ssize_t size, int device, void *stream)
+{
+    cu_address address;
+
+    if (size <= 0)
+        return NULL;
+    address = allocate((size_t)size, device, stream);
+    if (!address)
+        atomic_fetch_add(&tally.failures, 1);
+    return (void *)(uintptr_t)address;
 }
 
 /* GUARD_ZONE_BYTES where the zone is whole or cannot be read (the device has failed, and says so

@@ -5,7 +5,7 @@
 #include <sys/types.h>
 
 /* Device memory whose first use is on `stream`; NULL where `size` is not positive or there is no
- * memory left (torch then raises). */
+ * memory left (which is counted: torch does not notice). */
 __attribute__((visibility("default"))) void *kbv_cuda_allocate(ssize_t size, int device,
                                                                void *stream);
 

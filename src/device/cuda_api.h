@@ -19,8 +19,8 @@ typedef struct cu_event *cu_event;
 typedef struct cu_module *cu_module;
 typedef struct cu_function *cu_function;
 
-#define CU_STREAM_LEGACY ((cu_stream)(uintptr_t)1) /* the default stream, in no thread's variant   \
-                                                    */
+/* The default stream that waits for others, whatever a thread's own default is. */
+#define CU_STREAM_LEGACY ((cu_stream)(uintptr_t)1)
 
 #define CU_ERROR_INVALID_VALUE 1
 #define CU_ERROR_OUT_OF_MEMORY 2

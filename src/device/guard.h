@@ -44,10 +44,14 @@ struct guard_counts {
     uint64_t live_bytes; /* asked for and not yet released, since guard_enable() */
     uint64_t peak_bytes; /* the most that was live since the last reset */
     uint64_t allocations;
+    /* Requests refused for lack of memory. torch takes the NULL of a pluggable CUDA allocator for
+     * an address and goes on until a kernel faults: whoever uses that allocator must look here to
+     * tell a crash from an exhausted device. */
+    uint64_t failures;
 };
 
 /* One allocator; `version` is GUARD_TABLE_VERSION. */
-#define GUARD_TABLE_VERSION 1
+#define GUARD_TABLE_VERSION 2
 struct guard_table {
     int version;
     void (*enable)(unsigned flags); /* flags of allocations from now on; 0 passes through */

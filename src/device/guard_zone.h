@@ -39,6 +39,7 @@ struct guard_tally {
     _Atomic uint64_t live_bytes;
     _Atomic uint64_t peak_bytes;
     _Atomic uint64_t allocations;
+    _Atomic uint64_t failures;
 };
 
 static inline void guard_tally_add(struct guard_tally *tally, uint64_t bytes)
@@ -61,6 +62,7 @@ static inline void guard_tally_read(struct guard_tally *tally, struct guard_coun
     ret_counts->live_bytes = atomic_load(&tally->live_bytes);
     ret_counts->peak_bytes = atomic_load(&tally->peak_bytes);
     ret_counts->allocations = atomic_load(&tally->allocations);
+    ret_counts->failures = atomic_load(&tally->failures);
 }
 
 #endif

@@ -576,6 +576,8 @@ static void test_guard(void)
     CHECK(counts.peak_bytes == 0, "peak after reset");
     CHECK(kbv_cuda_allocate(0, 0, NULL) == NULL, "an allocation of nothing");
     CHECK(kbv_cuda_allocate((ssize_t)1 << 46, 0, NULL) == NULL, "an allocation of 64 TiB");
+    guard_cuda.counts(&counts);
+    CHECK(counts.failures == 1, "%llu failures instead of 1", (unsigned long long)counts.failures);
     guard_cuda.enable(0);
     first = kbv_cuda_allocate(4096, 0, NULL);
     guard_cuda.counts(&counts);

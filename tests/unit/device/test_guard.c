@@ -188,6 +188,7 @@ static void test_other_entries(void **state)
     errno = 0;
     assert_null(aligned_alloc(64, (size_t)1 << 62));
     assert_int_equal(errno, ENOMEM);
+    assert_int_equal(counts().failures - before.failures, 2);
     assert_int_equal(counts().live_bytes, before.live_bytes);
     assert_int_equal(check().damaged, 0);
 }

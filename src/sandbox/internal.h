@@ -101,10 +101,10 @@ void cgroup_close(struct cgroup *cgroup);
 /* ---- namespaces.c ---- */
 
 /*
- * Forks, if isolated with as many of the user and pid namespaces as are wanted and permitted.
- * Returns as fork() does; `ret_layers` receives the two bits in both processes.
+ * Forks a sibling, if isolated with as many of the user and pid namespaces as are wanted and
+ * permitted. Returns as fork() does; `ret_layers` receives the two bits in both processes.
  */
-pid_t namespaces_fork(bool isolated, unsigned *ret_layers, struct error *err);
+pid_t namespaces_fork(bool isolated, unsigned *ret_layers);
 
 /* In the child: identity maps, then ipc, network and mount namespace, each by itself. Returns -1
  * where the process is spoilt and the caller has to fork another, without the layer that was

@@ -30,8 +30,10 @@ static const struct {
 
 /*
  * fork() with namespaces. It goes past the C library, which knows no such fork: the child's cached
- * thread id is stale, and fork handlers have not run. The child is the supervisor, which uses
- * neither; the leaf comes out of it by an ordinary fork() and is whole again.
+ * thread id is stale, and fork handlers have not run. So it is only for a process that an ordinary
+ * fork() made, and its child gives birth to the leaf by an ordinary fork() again, which makes the
+ * leaf whole. (Fork handlers matter: that of OpenBLAS joins its threads, and would wait for ever in
+ * a process that lost them unnoticed.)
  */
 static pid_t raw_fork(int flags)
 {
@@ -51,7 +53,7 @@ static bool fork_works(int flags)
     return pid > 0;
 }
 
-pid_t namespaces_fork(bool isolated, unsigned *ret_layers, struct error *err)
+pid_t namespaces_fork(bool isolated, unsigned *ret_layers)
 {
     for (;;) {
         unsigned layers = 0;
@@ -65,14 +67,14 @@ pid_t namespaces_fork(bool isolated, unsigned *ret_layers, struct error *err)
                 flags |= at_fork[i].flag;
             }
         }
-        pid = raw_fork(flags);
+        pid = raw_fork(flags | CLONE_PARENT);
         if (pid >= 0) {
             *ret_layers = layers;
             return pid;
         }
         number = errno;
         if (!flags || number == EAGAIN || number == ENOMEM)
-            return error_errno(err, ERROR_INTERNAL, "sandbox: fork");
+            return -1;
         /* A pid namespace needs the capabilities that the user namespace brings, so alone it says
          * nothing; a user namespace that works alone shows that the other one was refused. */
         if (flags == (CLONE_NEWUSER | CLONE_NEWPID) && fork_works(CLONE_NEWUSER))

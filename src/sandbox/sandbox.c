@@ -52,17 +52,29 @@ static int check_arguments(const struct sandbox_policy *policy, int report_fd, c
     return view_check(policy, err);
 }
 
-/* ---- The supervisor's beginning ------------------------------------------------------------- */
+/* ---- Births --------------------------------------------------------------------------------- */
 
-/* What a new supervisor needs to know of its caller. */
+/*
+ * caller ── fork() ── midwife ── raw clone ── supervisor ── fork() ── leaf
+ *
+ * The midwife lives for the moment of the clone (namespaces.c says why it is needed). The
+ * supervisor is its sibling, and so the caller's child. Each has one word to say to the caller.
+ */
 struct birth {
     const struct sandbox_policy *policy;
     uid_t uid;
     gid_t gid;
-    int report_fd, started_fd;
+    int report_fd;
+    int started_fd; /* the supervisor's word: struct supervisor_start */
+    int midwife_fd; /* the midwife's word: struct delivery */
     const int *keep_fds;
     size_t keep_count;
     struct cgroup *cgroup;
+};
+
+struct delivery {
+    pid_t supervisor; /* as the caller numbers it; -1 */
+    int number;       /* errno of a failure */
 };
 
 /* Returns in the leaf only. */
@@ -70,11 +82,7 @@ static void become_supervisor(const struct birth *birth, unsigned layers)
 {
     const char *directory = birth->policy->scratch ? birth->policy->scratch : "/";
     bool isolated = birth->policy->mode != SANDBOX_OFF;
-    sigset_t all;
 
-    /* First of all: the caller's handlers are not for this process. */
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setsid();
     leaf_state = (struct sandbox_state){.isolated = isolated, .layers = layers};
@@ -91,24 +99,53 @@ static void become_supervisor(const struct birth *birth, unsigned layers)
     leaf_state.leaf = true;
 }
 
+/* Returns in the leaf only. */
+static void become_midwife(const struct birth *birth)
+{
+    struct delivery delivery;
+    unsigned layers = 0;
+    sigset_t all;
+
+    /* The caller's signal handlers are for none of its descendants. */
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    delivery.supervisor = namespaces_fork(birth->policy->mode != SANDBOX_OFF, &layers);
+    if (delivery.supervisor == 0) {
+        become_supervisor(birth, layers);
+        return;
+    }
+    delivery.number = errno;
+    _exit(write(birth->midwife_fd, &delivery, sizeof(delivery)) == sizeof(delivery) ? 0 : 1);
+}
+
 /* ---- The caller's side ---------------------------------------------------------------------- */
 
-static void end_supervisor(pid_t pid, int signal)
+static void reap(pid_t pid)
 {
-    kill(pid, signal);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         continue;
 }
 
-/* Reads the supervisor's word. False where it died without one. */
-static bool hear(int fd, struct supervisor_start *ret_start)
+/* One whole message; false where its sender died without it. */
+static bool hear(int fd, void *message, size_t size)
 {
     ssize_t got;
 
     do
-        got = read(fd, ret_start, sizeof(*ret_start));
+        got = read(fd, message, size);
     while (got < 0 && errno == EINTR);
-    return got == sizeof(*ret_start);
+    return got == (ssize_t)size;
+}
+
+static int open_pipe(int *ret_read, int *ret_write, struct error *err)
+{
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return error_errno(err, ERROR_INTERNAL, "sandbox: pipe2");
+    *ret_read = ends[0];
+    *ret_write = ends[1];
+    return 0;
 }
 
 /*
@@ -117,38 +154,46 @@ static bool hear(int fd, struct supervisor_start *ret_start)
  */
 static pid_t try_once(struct birth *birth, bool *ret_again, struct error *err)
 {
-    CLEANUP_FD int started = -1, started_end = -1;
+    CLEANUP_FD int started = -1, started_end = -1, delivered = -1, delivered_end = -1;
     struct supervisor_start start;
-    unsigned before, layers = 0;
-    int ends[2];
+    struct delivery delivery;
+    unsigned before = layers_refusals()->layers;
+    bool heard;
     pid_t pid;
 
     *ret_again = false;
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return error_errno(err, ERROR_INTERNAL, "sandbox: pipe2");
-    started = ends[0];
-    started_end = ends[1];
-    pid = namespaces_fork(birth->policy->mode != SANDBOX_OFF, &layers, err);
-    if (pid < 0)
+    if (open_pipe(&started, &started_end, err) < 0 ||
+        open_pipe(&delivered, &delivered_end, err) < 0)
         return -1;
+    pid = fork();
+    if (pid < 0)
+        return error_errno(err, ERROR_INTERNAL, "sandbox: fork");
     if (pid == 0) {
-        close(fd_steal(&started)); /* so that writing to it fails once the caller is dead */
-        birth->started_fd = started_end;
-        become_supervisor(birth, layers);
-        fd_steal(
-            &started_end); /* the leaf has closed everything, and may hold something else here */
+        /* Closed here, so that a word to a caller who is dead fails. */
+        close(fd_steal(&started));
+        close(fd_steal(&delivered));
+        birth->started_fd = fd_steal(&started_end);
+        birth->midwife_fd = fd_steal(&delivered_end);
+        become_midwife(birth);
         return 0;
     }
     close(fd_steal(&started_end));
-    before = layers_refusals()->layers;
-    if (!hear(started, &start)) {
-        end_supervisor(pid, SIGKILL);
+    close(fd_steal(&delivered_end));
+    heard = hear(delivered, &delivery, sizeof(delivery));
+    reap(pid);
+    if (!heard)
+        return error_set(err, ERROR_INTERNAL, "sandbox: died before there was a supervisor");
+    if (delivery.supervisor < 0)
+        return error_set(err, ERROR_INTERNAL, "sandbox: clone: %s", strerror(delivery.number));
+    if (!hear(started, &start, sizeof(start))) {
+        kill(delivery.supervisor, SIGKILL);
+        reap(delivery.supervisor);
         return error_set(err, ERROR_INTERNAL, "sandbox: the supervisor died at its start");
     }
     layers_merge(&start.refusals);
     if (start.running)
-        return pid;
-    end_supervisor(pid, SIGKILL);
+        return delivery.supervisor;
+    reap(delivery.supervisor);
     *ret_again = layers_refusals()->layers != before && !start.failure[0];
     return error_set(err, ERROR_INTERNAL, "sandbox: %s",
                      start.failure[0] ? start.failure : "the supervisor could not start");
@@ -185,8 +230,10 @@ pid_t sandbox_fork(const struct sandbox_policy *policy, int report_fd, const int
     missing = strict ? FORK_LAYERS & layers_missing() : 0;
     if (!missing)
         return pid;
-    if (pid > 0)
-        end_supervisor(pid, SIGTERM);
+    if (pid > 0) {
+        kill(pid, SIGTERM);
+        reap(pid);
+    }
     return refuse_missing(missing, err);
 }
 

@@ -80,7 +80,8 @@ struct sandbox_exit {
  * Forks supervisor and leaf. Returns the supervisor's pid in the caller, 0 in the leaf, -1 with
  * `err`. The caller reaps the supervisor. In the leaf every descriptor is closed but 0, 1, 2 and
  * `keep_fds` (a `keep_count` array, at most 64). `report_fd` (-1: no report) belongs to the
- * supervisor alone. The caller must be single-threaded.
+ * supervisor alone. The caller must be single-threaded, but for threads that their library's fork
+ * handler stops, as OpenBLAS does.
  *
  * The leaf starts in scratch (else in "/"), as leader of a session of its own, with default signal
  * dispositions, umask 077 and, but for SANDBOX_OFF, without capabilities. With a mount namespace it
@@ -101,7 +102,7 @@ pid_t sandbox_fork(const struct sandbox_policy *policy, int report_fd, const int
  * others not.
  *
  * To be called before anything that starts threads (the CUDA driver does): Landlock binds the
- * calling thread and what comes from it, and only Linux 7.0 can bind its siblings. With siblings on
+ * calling thread and what comes from it, and only its ABI 8 can bind the siblings. With siblings on
  * an older kernel the layer is in force for the caller, but is not counted as active.
  */
 int sandbox_lock(const struct sandbox_policy *policy, unsigned *ret_layers, struct error *err);

@@ -184,7 +184,7 @@ static int judge_all(struct demo *demo, const struct manifest *manifest, struct 
 
 static int demo_run(struct demo *demo, struct error *err)
 {
-    char problems[LOCATE_PATH_MAX], root[LOCATE_PATH_MAX], path[LOCATE_PATH_MAX + 16];
+    char problems[LOCATE_PATH_MAX], root[LOCATE_PATH_MAX + 16], path[LOCATE_PATH_MAX + 16];
     struct manifest manifest = MANIFEST_INIT;
     int status = 0;
 

@@ -35,6 +35,18 @@ def readable_paths(builds):
     return kept[:60]
 
 
+def import_builders(torch):
+    """torch.utils.cpp_extension asks at import whether there is a device, which would open the
+    driver here; no job forked after that could use it. Candidates ask for the module, so it is
+    better imported once here than in each of them."""
+    is_available = torch.cuda.is_available
+    torch.cuda.is_available = lambda: True  # only decides about a warning
+    try:
+        import torch.utils.cpp_extension
+    finally:
+        torch.cuda.is_available = is_available
+
+
 def settle_threads():
     """Imports may have started threads (numpy's OpenBLAS does). Libraries stop theirs before a
     fork, and start them again when they need them; jobs are forked past the C library, so one
@@ -88,7 +100,7 @@ def main():
     except Exception as error:
         _kbv.send(channel, _kbv.MESSAGE_FAIL, (_kbv.FAIL_UNFIT, 0, f"{type(error).__name__}: {error}"))
         return 1
-    import torch.utils.cpp_extension  # candidates ask for it; better once here than in each
+    import_builders(torch)
     import torch.utils.dlpack
 
     import job

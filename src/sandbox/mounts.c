@@ -165,7 +165,8 @@ static int mount_proc(struct sandbox_state *state)
     if (state->layers & SANDBOX_PID_NS) {
         if (mount("proc", SITE "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0) {
             state->own_proc = true;
-            return 0;
+            /* A mount of its own, so that it can stay read-only where /proc must not. */
+            return mount(SITE "/proc/sys", SITE "/proc/sys", NULL, MS_BIND, NULL);
         }
     }
     return mount("/proc", SITE "/proc", NULL, MS_BIND | MS_REC, NULL);
@@ -201,10 +202,15 @@ static void limit_pids(const struct sandbox_policy *policy, const struct sandbox
 }
 
 /* Everything at once, then what may be written. */
-static int make_read_only(const struct sources *sources)
+static int make_read_only(const struct sandbox_policy *policy, const struct sandbox_state *state,
+                          const struct sources *sources)
 {
     if (set_attributes(SITE, AT_WHOLE_TREE, ATTRIBUTE_RDONLY | ATTRIBUTE_NOSUID, 0) < 0 ||
         set_attributes(SITE "/dev/shm", 0, 0, ATTRIBUTE_RDONLY) < 0)
+        return -1;
+    /* For VIEW_TASKS. /proc/sys was bound upon itself and stays as it is. */
+    if (policy->device && state->own_proc &&
+        set_attributes(SITE "/proc", 0, 0, ATTRIBUTE_RDONLY) < 0)
         return -1;
     for (size_t i = 0; i < sources->count; i++) {
         char path[PATH_MAX + sizeof(SITE)];
@@ -266,7 +272,7 @@ int mounts_enter(const struct sandbox_policy *policy, struct sandbox_state *stat
         STEP("binding the view", bind_source(&sources->list[i]));
     STEP("/dev", mount_dev_extras(&now));
     limit_pids(policy, &now);
-    STEP("read-only", make_read_only(sources));
+    STEP("read-only", make_read_only(policy, &now, sources));
     STEP("pivot_root", change_root());
 #undef STEP
     *state = now;

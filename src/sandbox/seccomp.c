@@ -287,7 +287,7 @@ static unsigned conditions(const struct sandbox_state *state)
         when |= NO_IPC_NS;
     if (!(state->layers & SANDBOX_PID_NS) && abi < LANDLOCK_ABI_SCOPES)
         when |= NO_SIGNAL_GUARD;
-    if (!(state->layers & SANDBOX_MOUNT_NS) && abi < LANDLOCK_ABI_TRUNCATE)
+    if (!(state->layers & SANDBOX_MOUNT_NS) && abi > 0 && abi < LANDLOCK_ABI_TRUNCATE)
         when |= NO_TRUNCATE_RIGHT;
     return when;
 }

@@ -73,6 +73,9 @@ static const struct {
     {"/dev/nvidia[0-9]*", VIEW_GPU, WHEN_DEVICE},
     {"/dev/nvidiactl", VIEW_GPU, WHEN_DEVICE},
     {"/dev/nvidia-uvm", VIEW_GPU, WHEN_DEVICE},
+    /* cuInit() names a thread through /proc/self/task/TID/comm, and gives up (error 304) where it
+     * cannot open that for writing. */
+    {"/proc/self/task", VIEW_TASKS, WHEN_DEVICE},
     {"/dev/nvidia-uvm-tools", VIEW_GPU, WHEN_DEVICE},
     {"/dev/nvidia-caps/*", VIEW_GPU, WHEN_DEVICE},
     {"/dev/nvidia-caps-imex-channels/*", VIEW_GPU, WHEN_DEVICE},

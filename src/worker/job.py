@@ -87,13 +87,16 @@ class Request:
 
         import share
         _kbv.page_map(self.page)
-        facts = self._open_device(share)
         if self.role == _kbv.ROLE_REFERENCE:
             import reference
+            facts = self._open_device(share)
             self._ready(0, facts)
             return reference.serve(self, facts)
 
         import candidate
+        # Before the driver starts its threads: Landlock binds those that come later only.
+        layers = _kbv.lock(self.policy())
+        facts = self._open_device(share)
         flags = 0
         if self.flags & _kbv.JOB_GUARD:
             flags |= _kbv.GUARD_ZONES | _kbv.GUARD_POISON
@@ -102,7 +105,7 @@ class Request:
         if flags:
             _kbv.guard_enable(flags)
         _kbv.watch_faults()
-        self._ready(_kbv.lock(self.policy()), facts)
+        self._ready(layers, facts)
         return candidate.serve(self)
 
     def _open_device(self, share):

@@ -19,7 +19,7 @@ import time
 def readable_paths(builds):
     """What a sandboxed job may read beside the system's own directories."""
     paths = {sys.prefix, sys.base_prefix, os.path.dirname(os.path.abspath(__file__)), builds}
-    paths.update(path for path in sys.path if path)
+    paths.update(os.path.abspath(path) for path in sys.path if path)
     for name in ("CUDA_HOME", "CUDA_PATH", "KBV_KERNEL_CACHE"):
         if os.environ.get(name):
             paths.add(os.environ[name])

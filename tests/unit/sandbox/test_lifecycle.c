@@ -114,7 +114,9 @@ static void leaf_aborts(void)
 
 static void leaf_faults(void)
 {
-    *(volatile int *)8 = 1;
+    static int *volatile nowhere; /* volatile, so that no compiler sees through it */
+
+    *nowhere = 1;
 }
 
 static void leaf_waits(void)

@@ -1,7 +1,7 @@
 """Files that are no problem, machines that cannot judge: exit status 2 or 3, and why."""
 
+import contextlib
 import ctypes
-import ctypes.util
 import os
 import unittest
 
@@ -43,10 +43,7 @@ class BadInput(Case):
         self.refuse_problem(b"# caf\xe9\n" + PROBLEM.encode(), "UTF-8")
 
     def test_problem_with_a_syntax_error(self):
-        self.refuse_problem("import torch\n\ndef broken(:\n    pass\n", "line 3")
-
-    def test_problem_that_raises_when_imported(self):
-        self.refuse_problem("raise RuntimeError('no such luck')\n", "no such luck")
+        self.refuse_problem("import torch\n\ndef broken(:\n    pass\n", "bad.py:3")
 
     def test_empty_problem(self):
         self.refuse_problem("")
@@ -66,16 +63,13 @@ class BadInput(Case):
         if libc.mount(b"tmpfs", target, b"tmpfs", 0, b"size=16k,nr_inodes=64") != 0:
             raise unittest.SkipTest(f"cannot mount: {os.strerror(ctypes.get_errno())}")
         self.addCleanup(libc.umount2, target, 2)
-        filler = self.scratch / "filler"
-        with open(filler, "wb") as file:
-            try:
-                while True:
-                    file.write(b"\0" * 4096)
-                    file.flush()
-            except OSError:
+        filler = os.open(self.scratch / "filler", os.O_WRONLY | os.O_CREAT)
+        with contextlib.suppress(OSError):
+            while os.write(filler, b"\0" * 4096):
                 pass
+        os.close(filler)
         result = self.kbv(*EVAL, self.good_problem, self.good_candidate, "--json=-")
-        filler.unlink(missing_ok=True)
+        (self.scratch / "filler").unlink()
         self.assertIn(result.status, (2, 3), str(result))
         self.assert_refused(result, result.status, "No space left")
 
@@ -114,4 +108,4 @@ class UnfitMachine(Case):
         self.refuse("--device=cuda", said=["CUDA"])
 
     def test_no_such_gpu(self):
-        self.refuse("--device=cuda:1000", said=["cuda"])
+        self.refuse("--device=cuda:999", said=["cuda"])

@@ -19,7 +19,7 @@ class Loading(Case):
         self.fail_to_load("")
 
     def test_not_utf8(self):
-        self.fail_to_load(b"# caf\xe9\n" + CANDIDATE.encode(), "UTF-8")
+        self.fail_to_load(b"# caf\xe9\n" + CANDIDATE.encode(), "no text")
 
     def test_no_model(self):
         self.fail_to_load(CANDIDATE.replace("ModelNew", "Model"), "ModelNew")
@@ -44,7 +44,7 @@ class Crashing(Case):
         self.assert_verdict(self.evaluate(candidate_with(body, head)), "crashed", *said)
 
     def test_forward_raises(self):
-        self.crash("raise RuntimeError('first\\nthe last line')", "the last line")
+        self.crash("raise RuntimeError('not today')", "RuntimeError: not today")
 
     def test_forward_exits(self):
         self.crash("raise SystemExit(0)")
@@ -133,6 +133,9 @@ class Unfit(Case):
         self.assertIn(old, PROBLEM)
         document = self.evaluate(CANDIDATE, PROBLEM.replace(old, new))
         self.assert_verdict(document, "problem_unfit", *said)
+
+    def test_import_raises(self):
+        self.be_unfit("import torch.nn", "raise OSError('no luck')\n    import torch.nn", "no luck")
 
     def test_get_inputs_raises(self):
         self.be_unfit(

@@ -252,8 +252,9 @@ def red_team(context):
         if row["as_expected"]:
             outcome.passed += 1
         else:
+            said = row["evaluation"]
             outcome.failed.append(
-                f"{row['id']}: {row['verdict']} ({row['reason']}), expected {row['expected']}"
+                f"{row['id']}: {said['verdict']} ({said['reason']}), expected {row['expected']}"
             )
     if status not in (0, 1):
         outcome.failed.append(f"kbv demo: exit status {status}")

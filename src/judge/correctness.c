@@ -290,25 +290,28 @@ static void decide(struct judging *judging, bool live_random)
         judging_decide(judging, VERDICT_PROBLEM_UNFIT, "no family applies to it");
 }
 
-bool stage_correctness(struct judging *judging, struct error *err)
+/* The problem must hold by itself before any candidate is looked at. */
+static bool draw_first(struct judging *judging, struct error *err)
+{
+    struct draw draw;
+
+    judging_progress(judging, STAGE_CORRECTNESS, "the reference", 0, FAMILY_COUNT);
+    if (!judging_model(judging, judging->model_seed, MODEL_PLAIN, err) ||
+        !judging_draw(judging, 0, "D1", seed_of(judging, "inputs", FAMILY_D1),
+                      seed_of(judging, "call", FAMILY_D1), true, &draw, err))
+        return false;
+    if (!draw.applies)
+        judging_decide(judging, VERDICT_PROBLEM_UNFIT, "%s", draw.reason);
+    return draw.applies;
+}
+
+/* Loads the candidate into the process that checks it, and runs every family. */
+static bool check_families(struct judging *judging, struct error *err)
 {
     struct job *job = judging->candidate_check;
-    uint64_t call_seed = seed_of(judging, "call", FAMILY_D1);
-    bool matched, live_random;
-    struct draw draw;
     char reason[512];
+    bool matched;
 
-    /* The problem must hold by itself before any candidate is looked at. */
-    judging_progress(judging, STAGE_CORRECTNESS, "the reference", 0, FAMILY_COUNT);
-    judging->model_seed = seed_of(judging, "parameters", 0);
-    if (!judging_model(judging, judging->model_seed, MODEL_PLAIN, err) ||
-        !judging_draw(judging, 0, "D1", seed_of(judging, "inputs", FAMILY_D1), call_seed, true, &draw,
-                      err))
-        return false;
-    if (!draw.applies) {
-        judging_decide(judging, VERDICT_PROBLEM_UNFIT, "%s", draw.reason);
-        return false;
-    }
     judging_progress(judging, STAGE_BUILD, "loading the candidate", 0, 0);
     if (job_wait_ready(job, err) < 0) {
         judging->broken = true;
@@ -340,6 +343,45 @@ bool stage_correctness(struct judging *judging, struct error *err)
         if (!go_on)
             return false;
     }
+    return true;
+}
+
+/*
+ * On CUDA the guards need an allocator of their own, which goes to the driver for every request.
+ * That is not permitted while a stream is captured, so an honest CUDA graph raises there. A
+ * candidate that crashed under guards gets another process without them, and all families again:
+ * guards find mistakes, and no verdict in its favour rests on them.
+ */
+static bool deserves_another_try(const struct judging *judging)
+{
+    return judging->decided && judging->evaluation->verdict == VERDICT_CRASHED &&
+           !judging->session->on_cpu && judging->candidate_loaded;
+}
+
+static bool start_again(struct judging *judging, struct error *err)
+{
+    struct evaluation *evaluation = judging->evaluation;
+
+    judging->decided = false;
+    judging->candidate_loaded = false;
+    evaluation->reason[0] = '\0';
+    evaluation->labels = 0;
+    memset(evaluation->families, 0, sizeof(evaluation->families));
+    memset(evaluation->controls, 0, sizeof(evaluation->controls));
+    return judging_restart_check(judging, err) && draw_first(judging, err);
+}
+
+bool stage_correctness(struct judging *judging, struct error *err)
+{
+    bool live_random;
+
+    judging->model_seed = seed_of(judging, "parameters", 0);
+    if (!draw_first(judging, err))
+        return false;
+    if (!check_families(judging, err) &&
+        (!deserves_another_try(judging) || !start_again(judging, err) ||
+         !check_families(judging, err)))
+        return false;
     if (!note_oracle(judging, &live_random, err))
         return false;
     decide(judging, live_random);

@@ -133,6 +133,15 @@ static void finish_job(struct judging *judging, struct job **job)
     *job = NULL;
 }
 
+bool judging_restart_check(struct judging *judging, struct error *err)
+{
+    finish_job(judging, &judging->candidate_check);
+    if (start(judging, ROLE_CANDIDATE, 0, &judging->candidate_check, err) == 0)
+        return true;
+    judging->broken = true;
+    return false;
+}
+
 /* The seconds since *mark, less what builds took meanwhile; moves the mark. */
 static struct figure lap(const struct judging *judging, uint64_t *mark, uint64_t *build_mark)
 {

@@ -116,6 +116,9 @@ bool judging_accepts(const struct comparison *comparison, struct family_evidence
 /* The handler of a candidate's builds; the context is the struct judging. */
 int judging_build(void *context, struct job *job, int spec_fd, struct error *err);
 
+/* Ends the correctness job and starts one whose allocations are not guarded. */
+bool judging_restart_check(struct judging *judging, struct error *err);
+
 /* Stages. Each returns false when the evaluation ends here: decided, or broken. */
 bool stage_correctness(struct judging *judging, struct error *err);
 bool stage_timing(struct judging *judging, struct error *err);

@@ -67,7 +67,7 @@ enum view_kind {
     VIEW_FACTS,   /* read, list */
     VIEW_NODE,    /* a harmless device node: read, write */
     VIEW_GPU,     /* a device node: read, write, ioctl */
-    VIEW_TASKS,   /* the leaf's own threads, whose names the driver writes */
+    VIEW_TASKS,   /* what a process may set of its own threads: read, list, write */
     VIEW_SHM,     /* the sandbox's own shared memory */
     VIEW_SCRATCH, /* everything but device nodes */
 };

@@ -39,6 +39,14 @@ enum { SOURCES_MAX = 512 };
 #define ROOT_OPTIONS "mode=0755,size=1m,nr_inodes=4096"
 #define SHM_OPTIONS  "mode=1777,size=64m,nr_inodes=4096"
 
+/* Parts of /proc that set something of the system; mounts of their own, so that they can stay
+ * read-only where /proc must not. Landlock forbids to write them, and so do missing capabilities
+ * for some; but many ask for the owner only, and a candidate that runs as root is it. */
+static const char *const settings_of_system[] = {
+    SITE "/proc/bus",           SITE "/proc/fs", SITE "/proc/irq", SITE "/proc/sys",
+    SITE "/proc/sysrq-trigger",
+};
+
 /* What follows /proc/self into whichever process asks. */
 static const struct {
     const char *path, *target;
@@ -165,8 +173,7 @@ static int mount_proc(struct sandbox_state *state)
     if (state->layers & SANDBOX_PID_NS) {
         if (mount("proc", SITE "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0) {
             state->own_proc = true;
-            /* A mount of its own, so that it can stay read-only where /proc must not. */
-            return mount(SITE "/proc/sys", SITE "/proc/sys", NULL, MS_BIND, NULL);
+            return 0;
         }
     }
     return mount("/proc", SITE "/proc", NULL, MS_BIND | MS_REC, NULL);
@@ -201,17 +208,27 @@ static void limit_pids(const struct sandbox_policy *policy, const struct sandbox
         dprintf(fd, "%u\n", policy->processes < SMALLEST ? SMALLEST : policy->processes);
 }
 
-/* Everything at once, then what may be written. */
-static int make_read_only(const struct sandbox_policy *policy, const struct sandbox_state *state,
-                          const struct sources *sources)
+static int make_settings_read_only(void)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(settings_of_system); i++) {
+        const char *path = settings_of_system[i];
+
+        if (access(path, F_OK) < 0)
+            continue; /* not on this kernel */
+        if (mount(path, path, NULL, MS_BIND | MS_REC, NULL) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Everything at once, then the tops of the trees that may be written. */
+static int make_read_only(const struct sources *sources)
 {
     if (set_attributes(SITE, AT_WHOLE_TREE, ATTRIBUTE_RDONLY | ATTRIBUTE_NOSUID, 0) < 0 ||
         set_attributes(SITE "/dev/shm", 0, 0, ATTRIBUTE_RDONLY) < 0)
         return -1;
-    /* For VIEW_TASKS. /proc/sys was bound upon itself and stays as it is. */
-    if (policy->device && state->own_proc &&
-        set_attributes(SITE "/proc", 0, 0, ATTRIBUTE_RDONLY) < 0)
-        return -1;
+    /* For VIEW_TASKS. Refused where /proc was read-only outside already, which is no loss. */
+    set_attributes(SITE "/proc", 0, 0, ATTRIBUTE_RDONLY);
     for (size_t i = 0; i < sources->count; i++) {
         char path[PATH_MAX + sizeof(SITE)];
 
@@ -272,7 +289,8 @@ int mounts_enter(const struct sandbox_policy *policy, struct sandbox_state *stat
         STEP("binding the view", bind_source(&sources->list[i]));
     STEP("/dev", mount_dev_extras(&now));
     limit_pids(policy, &now);
-    STEP("read-only", make_read_only(policy, &now, sources));
+    STEP("read-only /proc", make_settings_read_only());
+    STEP("read-only", make_read_only(sources));
     STEP("pivot_root", change_root());
 #undef STEP
     *state = now;

@@ -50,6 +50,9 @@ static const struct {
     {"/sys/module", VIEW_FACTS, WHEN_ALWAYS},
     {"/sys/kernel/mm", VIEW_FACTS, WHEN_ALWAYS}, /* huge pages */
     {"/sys/fs/cgroup", VIEW_FACTS, WHEN_ALWAYS}, /* ninja and OpenMP size themselves by it */
+    /* The leaf's own threads: cuInit() names one through TID/comm, and gives up (error 304) where
+     * it cannot open that for writing. */
+    {"/proc/self/task", VIEW_TASKS, WHEN_ALWAYS},
     {"/proc", VIEW_FACTS, WHEN_OWN_PROC},
     {"/proc/self", VIEW_FACTS, WHEN_ALIEN_PROC}, /* the leaf's own: its children have none */
     {"/proc/cpuinfo", VIEW_FACTS, WHEN_ALIEN_PROC},
@@ -73,9 +76,6 @@ static const struct {
     {"/dev/nvidia[0-9]*", VIEW_GPU, WHEN_DEVICE},
     {"/dev/nvidiactl", VIEW_GPU, WHEN_DEVICE},
     {"/dev/nvidia-uvm", VIEW_GPU, WHEN_DEVICE},
-    /* cuInit() names a thread through /proc/self/task/TID/comm, and gives up (error 304) where it
-     * cannot open that for writing. */
-    {"/proc/self/task", VIEW_TASKS, WHEN_DEVICE},
     {"/dev/nvidia-uvm-tools", VIEW_GPU, WHEN_DEVICE},
     {"/dev/nvidia-caps/*", VIEW_GPU, WHEN_DEVICE},
     {"/dev/nvidia-caps-imex-channels/*", VIEW_GPU, WHEN_DEVICE},

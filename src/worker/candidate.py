@@ -122,6 +122,9 @@ class Candidate:
         description, copied = self._copy_out(result)
         del result
         damaged, size, offset = _guard_check()
+        if _guard_counts(False)[3]:
+            # torch does not look at what a pluggable allocator returns.
+            raise MemoryError("the device had no memory for an allocation")
         return description, damaged, size, offset, int(copied)
 
     def timing(self, values, fds):
@@ -147,7 +150,7 @@ class Candidate:
             _page_copied(sequence)
 
     def memory(self, values, fds):
-        live, peak, _ = _guard_counts(False)
+        live, peak, _, _ = _guard_counts(False)
         free, _ = _kbv.memory()
         return self.live_at_start, live, peak, free
 
@@ -260,6 +263,8 @@ def _build_spec(function, arguments):
 
 def _report(channel, error):
     line = 0
+    if _guard_counts(False)[3]:
+        error = MemoryError("the device had no memory for an allocation")
     if isinstance(error, BuildError):
         kind, text = _kbv.FAIL_BUILD, str(error)
     elif isinstance(error, problem.ProblemError):

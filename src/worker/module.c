@@ -666,7 +666,7 @@ static PyObject *py_guard_check(PyObject *self, PyObject *unused)
                          (unsigned long long)report.size_bytes, (long long)report.offset_bytes);
 }
 
-/* guard_counts(reset) -> (live bytes, peak bytes, allocations) */
+/* guard_counts(reset) -> (live bytes, peak bytes, allocations, refused allocations) */
 static PyObject *py_guard_counts(PyObject *self, PyObject *args)
 {
     struct guard_counts counts = {0};
@@ -679,9 +679,10 @@ static PyObject *py_guard_counts(PyObject *self, PyObject *args)
             guard->reset_peak();
         guard->counts(&counts);
     }
-    return Py_BuildValue("(KKK)", (unsigned long long)counts.live_bytes,
+    return Py_BuildValue("(KKKK)", (unsigned long long)counts.live_bytes,
                          (unsigned long long)counts.peak_bytes,
-                         (unsigned long long)counts.allocations);
+                         (unsigned long long)counts.allocations,
+                         (unsigned long long)counts.failures);
 }
 
 /* ---- The shared page ----------------------------------------------------------------------- */

@@ -23,6 +23,7 @@ def readable_paths(builds):
     for name in ("CUDA_HOME", "CUDA_PATH", "KBV_KERNEL_CACHE"):
         if os.environ.get(name):
             paths.add(os.environ[name])
+    paths.update(compiler_paths())
     # pyenv and venv: the interpreter and its library may lie elsewhere than the prefix says.
     paths.add(os.path.dirname(os.path.realpath(sys.executable)))
     paths.update(os.path.realpath(path) for path in list(paths))
@@ -55,6 +56,25 @@ def settle_threads():
     if pid == 0:
         os._exit(0)
     os.waitpid(pid, 0)
+
+
+def compiler_paths():
+    """Where the compilers lie that builds and JIT compilers call, if not in the system's own
+    directories: the installation around each, and what they load."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    names = ["cc", "c++", "gcc", "g++", "clang", "clang++", "ld", "as", "nvcc", "ptxas", "ninja"]
+    names += [os.environ[name].split()[0] for name in ("CC", "CXX") if os.environ.get(name, "").split()]
+    paths = {path for path in os.environ.get("LD_LIBRARY_PATH", "").split(":") if os.path.isabs(path)}
+    for name in names:
+        found = shutil.which(name)
+        if not found:
+            continue
+        for path in (os.path.abspath(found), os.path.realpath(found)):
+            directory = os.path.dirname(path)
+            prefix = os.path.dirname(directory)
+            # Of a program in the user's home, not the home.
+            paths.add(directory if (home + "/").startswith(prefix.rstrip("/") + "/") else prefix)
+    return {path for path in paths if path not in ("/", "/usr", "/usr/local", "")}
 
 
 def end_jobs(supervisors, scratch):

@@ -115,10 +115,9 @@ int namespaces_enter(const struct sandbox_policy *policy, uid_t uid, gid_t gid,
 
 /* ---- mounts.c ---- */
 
-/* In a mount namespace of our own: puts the view in place of the file system. -1 with errno set and
- * `ret_step` (a static text) spoils the process. */
-int mounts_enter(const struct sandbox_policy *policy, struct sandbox_state *state,
-                 const char **ret_step);
+/* In a mount namespace of our own: puts the view in place of the file system. -1 spoils the
+ * process; the layer that cannot be had is refused then. */
+int mounts_enter(const struct sandbox_policy *policy, struct sandbox_state *state);
 
 /* ---- descriptors.c ---- */
 

@@ -162,21 +162,21 @@ static int set_attributes(const char *path, unsigned flags, uint64_t set, uint64
     return (int)syscall(SYS_mount_setattr, AT_FDCWD, path, flags, &attributes, sizeof(attributes));
 }
 
-/*
- * A /proc that shows this pid namespace only. The kernel refuses where parts of the old one are
- * covered, as container engines do it: then the old one stays, and Landlock's rules are narrower.
- */
+/* A pid namespace gets a /proc that shows itself and no others. The kernel refuses that where parts
+ * of the old one are covered, as container engines do it: then it is the pid namespace that cannot
+ * be had (namespaces.c says why), and everything else can. */
 static int mount_proc(struct sandbox_state *state)
 {
     if (mkdir(SITE "/proc", 0755) < 0)
         return -1;
-    if (state->layers & SANDBOX_PID_NS) {
-        if (mount("proc", SITE "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0) {
-            state->own_proc = true;
-            return 0;
-        }
+    if (!(state->layers & SANDBOX_PID_NS))
+        return mount("/proc", SITE "/proc", NULL, MS_BIND | MS_REC, NULL);
+    if (mount("proc", SITE "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
+        layers_refuse(SANDBOX_PID_NS, errno, "mounting its /proc");
+        return -1;
     }
-    return mount("/proc", SITE "/proc", NULL, MS_BIND | MS_REC, NULL);
+    state->own_proc = true;
+    return 0;
 }
 
 static int mount_dev_extras(struct sandbox_state *state)
@@ -208,7 +208,7 @@ static void limit_pids(const struct sandbox_policy *policy, const struct sandbox
         dprintf(fd, "%u\n", policy->processes < SMALLEST ? SMALLEST : policy->processes);
 }
 
-static int make_settings_read_only(void)
+static int separate_settings(void)
 {
     for (size_t i = 0; i < ARRAY_SIZE(settings_of_system); i++) {
         const char *path = settings_of_system[i];
@@ -262,37 +262,49 @@ static void release_sources(struct sources **sources)
     free(*sources);
 }
 
-int mounts_enter(const struct sandbox_policy *policy, struct sandbox_state *state,
-                 const char **ret_step)
+/* Returns what failed, or NULL. */
+static const char *build_and_enter(const struct sandbox_policy *policy, struct sandbox_state *state,
+                                   struct sources *sources)
+{
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return "private propagation";
+    if (view_walk(policy, state, open_source, sources) < 0)
+        return "opening the view";
+    if (mount("kbv-root", SITE, "tmpfs", MS_NOSUID | MS_NODEV, ROOT_OPTIONS) < 0)
+        return "new root on " SITE;
+    if (mount_proc(state) < 0)
+        return "/proc";
+    for (size_t i = 0; i < sources->count; i++) {
+        if (bind_source(&sources->list[i]) < 0)
+            return "binding the view";
+    }
+    if (mount_dev_extras(state) < 0)
+        return "/dev";
+    limit_pids(policy, state);
+    if (separate_settings() < 0)
+        return "system settings in /proc";
+    if (make_read_only(sources) < 0)
+        return "making it read-only";
+    if (change_root() < 0)
+        return "pivot_root";
+    return NULL;
+}
+
+int mounts_enter(const struct sandbox_policy *policy, struct sandbox_state *state)
 {
     __attribute__((cleanup(release_sources))) struct sources *sources = calloc(1, sizeof(*sources));
     struct sandbox_state now = *state;
+    const char *failed = "memory";
 
-#define STEP(what, call)                                                                           \
-    do {                                                                                           \
-        if ((call) < 0) {                                                                          \
-            *ret_step = what;                                                                      \
-            return -1;                                                                             \
-        }                                                                                          \
-    } while (0)
-
-    if (!sources) {
-        *ret_step = "memory";
+    umask(0);
+    if (sources)
+        failed = build_and_enter(policy, &now, sources);
+    if (failed) {
+        /* Unless it was the pid namespace's /proc, which says nothing against mounts. */
+        if (!(now.layers & SANDBOX_PID_NS) || layers_wanted(SANDBOX_PID_NS))
+            layers_refuse(SANDBOX_MOUNT_NS, errno, "%s", failed);
         return -1;
     }
-    umask(0);
-    STEP("private propagation", mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
-    STEP("opening the view", view_walk(policy, state, open_source, sources));
-    STEP("new root on " SITE, mount("kbv-root", SITE, "tmpfs", MS_NOSUID | MS_NODEV, ROOT_OPTIONS));
-    STEP("/proc", mount_proc(&now));
-    for (size_t i = 0; i < sources->count; i++)
-        STEP("binding the view", bind_source(&sources->list[i]));
-    STEP("/dev", mount_dev_extras(&now));
-    limit_pids(policy, &now);
-    STEP("read-only /proc", make_settings_read_only());
-    STEP("read-only", make_read_only(sources));
-    STEP("pivot_root", change_root());
-#undef STEP
     *state = now;
     return 0;
 }

@@ -55,6 +55,10 @@ static bool fork_works(int flags)
 
 pid_t namespaces_fork(bool isolated, unsigned *ret_layers)
 {
+    /* In a foreign /proc the threads of a pid namespace have other numbers than they know of, and
+     * whoever looks for his own (the CUDA driver, to name them) fails. */
+    if (!layers_wanted(SANDBOX_MOUNT_NS))
+        layers_refuse(SANDBOX_PID_NS, 0, "no mount namespace for a /proc of its own");
     for (;;) {
         unsigned layers = 0;
         int flags = 0, number;
@@ -115,8 +119,6 @@ static int write_maps(uid_t uid, gid_t gid)
 int namespaces_enter(const struct sandbox_policy *policy, uid_t uid, gid_t gid,
                      struct sandbox_state *state)
 {
-    const char *step = NULL;
-
     if ((state->layers & SANDBOX_USER_NS) && write_maps(uid, gid) < 0) {
         layers_refuse(SANDBOX_USER_NS, errno, "identity map");
         return -1;
@@ -129,9 +131,9 @@ int namespaces_enter(const struct sandbox_policy *policy, uid_t uid, gid_t gid,
         else
             layers_refuse(after_fork[i].layer, errno, "unshare");
     }
-    if ((state->layers & SANDBOX_MOUNT_NS) && mounts_enter(policy, state, &step) < 0) {
-        layers_refuse(SANDBOX_MOUNT_NS, errno, "%s", step);
-        return -1;
-    }
+    if (state->layers & SANDBOX_MOUNT_NS)
+        return mounts_enter(policy, state);
+    if (state->layers & SANDBOX_PID_NS)
+        return -1; /* the next one will have none, as there is no mount namespace for it */
     return 0;
 }

@@ -88,6 +88,8 @@ static void become_supervisor(const struct birth *birth, unsigned layers)
     leaf_state = (struct sandbox_state){.isolated = isolated, .layers = layers};
     if (isolated && namespaces_enter(birth->policy, birth->uid, birth->gid, &leaf_state) < 0)
         supervisor_give_up(birth->started_fd, "");
+    if (birth->policy->mode == SANDBOX_STRICT && (FORK_LAYERS & layers_missing()))
+        supervisor_give_up(birth->started_fd, ""); /* no leaf may run; the caller says why */
     if (chdir(directory) < 0) {
         char text[64];
 
@@ -227,14 +229,8 @@ pid_t sandbox_fork(const struct sandbox_policy *policy, int report_fd, const int
         cgroup_remove(&cgroup);
     cgroup_close(&cgroup);
 
-    missing = strict ? FORK_LAYERS & layers_missing() : 0;
-    if (!missing)
-        return pid;
-    if (pid > 0) {
-        kill(pid, SIGTERM);
-        reap(pid);
-    }
-    return refuse_missing(missing, err);
+    missing = pid < 0 && strict ? FORK_LAYERS & layers_missing() : 0;
+    return missing ? refuse_missing(missing, err) : pid;
 }
 
 /* ---- The lock ------------------------------------------------------------------------------- */

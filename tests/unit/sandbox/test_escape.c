@@ -99,12 +99,25 @@ static void write_outside(const struct arena *arena)
     REFUSED(open(in(arena->root, "new"), O_WRONLY | O_CREAT, 0600), 0);
     REFUSED(open("/tmp/kbv-escape", O_WRONLY | O_CREAT, 0600), 0);
     REFUSED(open("/usr/kbv-escape", O_WRONLY | O_CREAT, 0600), 0);
-    REFUSED(open("/proc/sys/kernel/core_pattern", O_WRONLY), 0);
-    REFUSED(open("/proc/sys/kernel/hostname", O_WRONLY), 0);
     REFUSED(mkdir(in(arena->readable, "directory"), 0700), 0);
     REFUSED(mkfifo(in(arena->readable, "fifo"), 0600), 0);
     REFUSED(unlink(in(arena->readable, "tool")), 0);
     REFUSED(rmdir(arena->secret), 0);
+}
+
+/* Files of the kernel that belong to root, as a candidate's user may. */
+static void settings_of_system(const struct arena *arena)
+{
+    (void)arena;
+    REFUSED(open("/proc/sys/kernel/core_pattern", O_WRONLY), 0);
+    REFUSED(open("/proc/sys/kernel/hostname", O_WRONLY), 0);
+    REFUSED(open("/proc/sys/kernel/pid_max", O_WRONLY), 0);
+    REFUSED(open("/proc/sys/vm/drop_caches", O_WRONLY), 0);
+    REFUSED(open("/proc/sysrq-trigger", O_WRONLY), 0);
+    REFUSED(open("/proc/irq/default_smp_affinity", O_WRONLY), 0);
+    REFUSED(open("/proc/1/oom_score_adj", O_WRONLY), 0);
+    REFUSED(open("/sys/kernel/mm/transparent_hugepage/enabled", O_WRONLY), 0);
+    REFUSED(open("/sys/devices/system/cpu/cpu0/online", O_WRONLY), 0);
 }
 
 static void truncate_outside(const struct arena *arena)
@@ -514,6 +527,7 @@ static const struct program programs[] = {
     {"read secrets", read_secrets, .needs_any = FILES},
     {"raw devices", raw_devices, .needs_any = FILES},
     {"write outside", write_outside, .needs_any = FILES},
+    {"settings of the system", settings_of_system, .needs_any = FILES},
     {"truncate outside", truncate_outside, .needs_any = FILES},
     {"links and renames", links_and_renames, .needs_any = FILES},
     {"change attributes", change_attributes},

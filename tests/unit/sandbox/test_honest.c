@@ -121,6 +121,29 @@ static void *add_one(void *counter)
     return NULL;
 }
 
+static void *wait_for_line(void *mutex)
+{
+    pthread_mutex_lock(mutex);
+    pthread_mutex_unlock(mutex);
+    return NULL;
+}
+
+/* Naming another thread goes through /proc; the CUDA driver gives up where it fails. */
+static void name_thread(const struct arena *arena)
+{
+    pthread_mutex_t line = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t other;
+    char name[16];
+
+    (void)arena;
+    pthread_mutex_lock(&line);
+    REQUIRE(pthread_create(&other, NULL, wait_for_line, &line) == 0);
+    REQUIRE(pthread_setname_np(other, "worker") == 0);
+    REQUIRE(pthread_getname_np(other, name, sizeof(name)) == 0 && strcmp(name, "worker") == 0);
+    pthread_mutex_unlock(&line);
+    REQUIRE(pthread_join(other, NULL) == 0);
+}
+
 static void threads(const struct arena *arena)
 {
     pthread_t thread[8];
@@ -242,6 +265,7 @@ static const struct program programs[] = {
     {"kept descriptor", kept_descriptor},
     {"facts", facts},
     {"device nodes", device_nodes},
+    {"name thread", name_thread},
     {"threads", threads},
     {"own signals", own_signals},
     {"kill own child", kill_own_child, .needs_any = SANDBOX_PID_NS | SANDBOX_LANDLOCK},

@@ -9,10 +9,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -457,6 +459,41 @@ static void probe_explains(void **state)
     }
 }
 
+/* As in a container: parts of /proc lie beneath other mounts, and the kernel permits no fresh one.
+ */
+static void covered_proc_costs_pid_namespace(void **state)
+{
+    enum { NOT_HERE = 77 };
+    int status;
+    pid_t pid;
+
+    (void)state;
+    layers_mask(0);
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        char reason[SANDBOX_LAYER_COUNT][LAYER_REASON_BYTES];
+        struct error err = ERROR_INIT;
+        unsigned layers;
+
+        if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+            mount("/dev/null", "/proc/kcore", NULL, MS_BIND, NULL) < 0)
+            _exit(NOT_HERE); /* only root can play container engine */
+        if (sandbox_probe(&layers, reason, &err) < 0)
+            _exit(1);
+        if (!(layers & SANDBOX_USER_NS))
+            _exit(NOT_HERE);
+        if ((layers & SANDBOX_PID_NS) || !(layers & SANDBOX_MOUNT_NS))
+            _exit(2);
+        _exit(strstr(reason[__builtin_ctz(SANDBOX_PID_NS)], "/proc") ? 0 : 3);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == NOT_HERE)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void names_are_known(void **state)
 {
     (void)state;
@@ -481,6 +518,7 @@ int main(void)
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(lock_is_for_leaves),
         cmocka_unit_test(probe_explains),
+        cmocka_unit_test(covered_proc_costs_pid_namespace),
         cmocka_unit_test(names_are_known),
     };
 

@@ -225,7 +225,8 @@ static int run(int argc, char **argv)
     struct error err = ERROR_INIT;
     int option, status;
 
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    opterr = 0; /* its messages would name the subcommand as the program */
+    while ((option = getopt_long(argc, argv, ":", options, NULL)) != -1) {
         switch (option) {
         case OPTION_HELP:
             fputs(usage, stdout);
@@ -247,8 +248,8 @@ static int run(int argc, char **argv)
             demo.only[demo.only_count++] = optarg;
             break;
         case '?':
-            fputs("kbv: see `kbv demo --help`\n", stderr);
-            return EXIT_BAD_INPUT;
+        case ':':
+            return judge_options_complain("demo", option, argv[optind - 1]);
         default:
             if (judge_options_take(&demo.judge, option, optarg, &err) < 0)
                 return report_error(&err);

@@ -96,15 +96,14 @@ static int run(int argc, char **argv)
     struct error err = ERROR_INIT;
     int option, status;
 
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    opterr = 0; /* its messages would name the subcommand as the program */
+    while ((option = getopt_long(argc, argv, ":", options, NULL)) != -1) {
         if (option == OPTION_HELP) {
             fputs(usage, stdout);
             return 0;
         }
-        if (option == '?') {
-            fputs("kbv: see `kbv eval --help`\n", stderr);
-            return EXIT_BAD_INPUT;
-        }
+        if (option == '?' || option == ':')
+            return judge_options_complain("eval", option, argv[optind - 1]);
         if (judge_options_take(&judge_options, option, optarg, &err) < 0)
             return report_error(&err);
     }

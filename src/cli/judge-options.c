@@ -119,6 +119,13 @@ int judge_options_take(struct judge_options *options, int option, const char *va
     }
 }
 
+int judge_options_complain(const char *command, int answer, const char *argument)
+{
+    fprintf(stderr, "kbv: %s: %s '%.100s'; see `kbv %s --help`\n", command,
+            answer == ':' ? "a value is missing after" : "there is no option", argument, command);
+    return EXIT_BAD_INPUT;
+}
+
 int judge_options_open(struct judge_options *options, struct session **ret_session,
                        struct error *err)
 {

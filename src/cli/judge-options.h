@@ -74,6 +74,10 @@ enum judge_option {
 int judge_options_take(struct judge_options *options, int option, const char *value,
                        struct error *err);
 
+/* What getopt_long() answered with '?' or ':' about `argument`, as one line on standard error.
+ * Returns the exit status. */
+int judge_options_complain(const char *command, int answer, const char *argument);
+
 /* Chooses the device where none was named, finds python and the worker, starts the session. */
 int judge_options_open(struct judge_options *options, struct session **ret_session,
                        struct error *err);

@@ -29,7 +29,8 @@
 #endif
 
 #define FLUSH_BYTES_MIN ((size_t)8 << 20)
-#define FLUSH_BYTES_MAX ((size_t)256 << 20)
+/* A machine's whole last-level cache is not one process'; a virtual machine reports its host's. */
+#define FLUSH_BYTES_MAX ((size_t)32 << 20)
 
 struct cpu_device {
     struct device_head head;

@@ -148,6 +148,9 @@ int judging_blame_reference(struct judging *judging, enum job_outcome outcome, s
         case FAIL_OUT_OF_MEMORY:
             return error_set(err, ERROR_UNFIT, "%s has too little memory for the reference: %s",
                              judging->evaluation->device_name, job->failure.text);
+        case FAIL_NO_SPACE:
+            return error_set(err, ERROR_USAGE, "%s: no space left; set TMPDIR to a directory with more",
+                             job->scratch);
         case FAIL_RAISED:
             judging_decide(judging, VERDICT_PROBLEM_UNFIT, "%s", job->failure.text);
             return 0;

@@ -312,13 +312,16 @@ enum frame_status frame_receive(int socket, struct frame *ret_frame, int *fds, s
         got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             continue;
-        if (got == 0 || (got < 0 && errno == ECONNRESET))
+        if (got < 0 && errno == ECONNRESET)
             return FRAME_CLOSED;
         if (got < 0) {
             error_errno(err, ERROR_INTERNAL, "receiving a message");
             return FRAME_ERROR;
         }
         clean = take_descriptors(&message, fds, &count);
+        /* The end of the stream; an empty datagram looks the same, but may carry descriptors. */
+        if (got == 0 && count == 0)
+            return FRAME_CLOSED;
         if (message.msg_flags & MSG_TRUNC)
             wrong = "larger than a frame";
         else if (!clean)

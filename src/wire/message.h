@@ -70,6 +70,7 @@ enum message {
     X(BUILD)         /* the compiler failed */                                                     \
     X(OUTPUT)        /* the output is no plain tensor */                                           \
     X(FORM)          /* the output has no tensor, or one on another device */                      \
+    X(NO_SPACE)      /* the scratch directory's file system is full */                             \
     X(UNFIT)         /* this machine cannot: no device, no sandbox */                              \
     X(INTERNAL)      /* a defect of kbv */
 

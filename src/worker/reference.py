@@ -5,6 +5,7 @@ is expected, compares what came back, and watches the guard zones. It never load
 """
 
 import copy
+import errno
 import os
 import secrets
 import time
@@ -419,6 +420,8 @@ def serve(request, facts):
                 failure = _kbv.FAIL_OUT_OF_MEMORY
         except Exception as error:
             failure, text = _kbv.FAIL_INTERNAL, _where(error)
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                failure = _kbv.FAIL_NO_SPACE
             if share.is_out_of_memory(error):
                 failure, text = _kbv.FAIL_OUT_OF_MEMORY, share.last_line(error)
         else:

@@ -123,7 +123,7 @@ def main():
     import_builders(torch)
     import torch.utils.dlpack
 
-    import job
+    import builder, candidate, job, reference  # noqa: F401: once here, not in every job
 
     settle_threads()
     _kbv.send(channel, _kbv.MESSAGE_HELLO,

@@ -198,6 +198,14 @@ static void test_unwanted_descriptors_are_closed(void **state)
     assert_int_equal(frame_receive(sockets[1], &got, fds, &fd_count, NS_PER_S, &err), FRAME_MALFORMED);
     assert_int_equal(fd_count, 0);
     assert_int_equal(open_descriptors(), before);
+
+    /* An empty datagram looks like the end of the stream. */
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    message.msg_controllen = CMSG_SPACE(sizeof(int));
+    message.msg_iovlen = 0;
+    assert_int_equal(sendmsg(sockets[0], &message, 0), 0);
+    assert_int_equal(frame_receive(sockets[1], &got, fds, &fd_count, NS_PER_S, &err), FRAME_MALFORMED);
+    assert_int_equal(open_descriptors(), before);
     close(sockets[0]);
     close(sockets[1]);
 }

@@ -1,6 +1,6 @@
 /*
  * A file system that holds the view and nothing else: a small tmpfs, with the parts of the system
- * bound into it, read-only but for scratch. Landlock says the same once more; but it knows nothing
+ * attached to it, read-only but for scratch. Landlock says the same once more; but it knows nothing
  * of chmod(), of stat() and of sockets that have a path, and an old kernel has none.
  *
  * A step that fails leaves the process without a usable file system. So nothing is undone here: the
@@ -27,10 +27,12 @@ enum {
     ATTRIBUTE_NOSUID = 0x2,
     ATTRIBUTE_NODEV = 0x4,
     AT_WHOLE_TREE = 0x8000, /* AT_RECURSIVE */
+    TREE_CLONE = 1,         /* OPEN_TREE_CLONE */
+    MOVE_FROM_FD = 4,       /* MOVE_MOUNT_F_EMPTY_PATH */
 };
 
-/* The new root is built upon this directory. What the old one held is still reached, by
- * descriptors that were opened before. */
+/* The new root is built upon this directory. What was there is still reached, because the parts of
+ * the view were taken before. */
 #define SITE "/tmp"
 
 enum { SOURCES_MAX = 512 };
@@ -58,7 +60,7 @@ static const struct {
 };
 
 struct source {
-    int fd; /* O_PATH */
+    int fd; /* a copy of the mounts there, attached nowhere yet */
     char *path;
     enum view_kind kind;
     struct stat what;
@@ -76,7 +78,7 @@ static bool is_beneath(const char *path, const char *directory)
     return strncmp(path, directory, length) == 0 && (path[length] == '/' || path[length] == '\0');
 }
 
-static int open_source(const char *path, enum view_kind kind, void *context)
+static int copy_source(const char *path, enum view_kind kind, void *context)
 {
     struct sources *sources = context;
     struct source *source = &sources->list[sources->count];
@@ -88,9 +90,14 @@ static int open_source(const char *path, enum view_kind kind, void *context)
         errno = E2BIG;
         return -1;
     }
-    source->fd = open(path, O_PATH | O_CLOEXEC);
-    if (source->fd < 0)
-        return 0; /* it cannot be reached now, so nothing is lost where it cannot be later */
+    /* With what is mounted below, because a part of a tree whose mounts are locked cannot be copied
+     * by itself. */
+    source->fd = (int)syscall(SYS_open_tree, AT_FDCWD, path,
+                              (unsigned)(TREE_CLONE | AT_WHOLE_TREE | O_CLOEXEC));
+    if (source->fd < 0) {
+        /* It cannot be reached now, so nothing is lost where it cannot be later. */
+        return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP ? 0 : -1;
+    }
     source->path = strdup(path);
     source->kind = kind;
     if (!source->path || fstat(source->fd, &source->what) < 0)
@@ -135,24 +142,22 @@ static int make_point(char *path, bool directory)
     return 0;
 }
 
-static int bind_source(const struct source *source)
+static int attach_source(const struct source *source)
 {
-    char from[64], to[PATH_MAX + sizeof(SITE)];
+    char to[PATH_MAX + sizeof(SITE)];
     struct stat there;
 
-    snprintf(from, sizeof(from), "/proc/self/fd/%d", source->fd);
     if (snprintf(to, sizeof(to), SITE "%s", source->path) >= (int)sizeof(to)) {
         errno = ENAMETOOLONG;
         return -1;
     }
-    /* Beneath a directory that is bound already; scratch is bound once more, to be writable. */
+    /* Beneath a directory that is there already; scratch comes once more, to be writable. */
     if (source->kind != VIEW_SCRATCH && stat(to, &there) == 0 &&
         there.st_dev == source->what.st_dev && there.st_ino == source->what.st_ino)
         return 0;
     if (make_point(to, S_ISDIR(source->what.st_mode)) < 0)
         return -1;
-    /* Recursive, because a part of a tree whose mounts are locked cannot be bound by itself. */
-    return mount(from, to, NULL, MS_BIND | MS_REC, NULL);
+    return (int)syscall(SYS_move_mount, source->fd, "", AT_FDCWD, to, (unsigned)MOVE_FROM_FD);
 }
 
 static int set_attributes(const char *path, unsigned flags, uint64_t set, uint64_t clear)
@@ -268,15 +273,15 @@ static const char *build_and_enter(const struct sandbox_policy *policy, struct s
 {
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return "private propagation";
-    if (view_walk(policy, state, open_source, sources) < 0)
-        return "opening the view";
+    if (view_walk(policy, state, copy_source, sources) < 0)
+        return "copying the view";
     if (mount("kbv-root", SITE, "tmpfs", MS_NOSUID | MS_NODEV, ROOT_OPTIONS) < 0)
         return "new root on " SITE;
     if (mount_proc(state) < 0)
         return "/proc";
     for (size_t i = 0; i < sources->count; i++) {
-        if (bind_source(&sources->list[i]) < 0)
-            return "binding the view";
+        if (attach_source(&sources->list[i]) < 0)
+            return "attaching the view";
     }
     if (mount_dev_extras(state) < 0)
         return "/dev";

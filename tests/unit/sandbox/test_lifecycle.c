@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -326,6 +327,128 @@ static void state_is_fresh(void **state)
     assert_int_equal(end.wait_status, 0);
 }
 
+/* ---- Scratch -------------------------------------------------------------------------------- */
+
+static char marked[64];
+
+static void leaf_leaves_mark(void)
+{
+    int fd = open(marked, O_WRONLY | O_CREAT | O_EXCL, 0600);
+
+    _exit(fd >= 0 && write(fd, "mark", 4) == 4 && access("/etc/passwd", R_OK) == 0 ? 0 : 1);
+}
+
+/* The directory on which the view is built is as good a scratch as any: what is written there is
+ * found outside. */
+static void scratch_may_be_tmp(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < ARRAY_SIZE(settings); s++) {
+        struct sandbox_policy policy = policy_of(SANDBOX_AUTO);
+        struct running running;
+        struct sandbox_exit end;
+        struct stat what;
+
+        layers_mask(settings[s]);
+        snprintf(marked, sizeof(marked), "/tmp/kbv-mark-%d", getpid());
+        running = start_leaf(&policy, leaf_leaves_mark);
+        end = finish(&running);
+        assert_int_equal(end.wait_status, 0);
+        assert_int_equal(stat(marked, &what), 0);
+        assert_int_equal(what.st_size, 4);
+        assert_int_equal(unlink(marked), 0);
+    }
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+static void *wait_for_byte(void *fd)
+{
+    char byte;
+
+    return read(*(int *)fd, &byte, 1) < 0 ? fd : NULL;
+}
+
+/* Landlock binds the thread that calls and those that come from it. With others about, the layer
+ * must not be claimed; a kernel that can bind them all claims it rightly. */
+static void landlock_with_siblings_is_not_claimed(void **state)
+{
+    enum { NO_LANDLOCK = 77, ABI_BINDS_SIBLINGS = 8 };
+    struct sandbox_policy policy = policy_of(SANDBOX_AUTO);
+    struct error err = ERROR_INIT;
+    struct pollfd ready;
+    struct sandbox_exit end;
+    int report[2];
+    pid_t pid;
+
+    (void)state;
+    layers_mask(0);
+    assert_int_equal(pipe2(report, O_CLOEXEC), 0);
+    pid = sandbox_fork(&policy, report[1], NULL, 0, &err);
+    if (pid == 0) {
+        int abi = landlock_abi(), line[2];
+        pthread_t sibling;
+        unsigned layers;
+
+        if (!abi)
+            _exit(NO_LANDLOCK);
+        if (pipe(line) < 0 || pthread_create(&sibling, NULL, wait_for_byte, &line[0]) != 0)
+            _exit(1);
+        if (sandbox_lock(&policy, &layers, &err) < 0)
+            _exit(2);
+        if (!(layers & SANDBOX_LANDLOCK) != (abi < ABI_BINDS_SIBLINGS))
+            _exit(3);
+        /* What this thread starts is bound in any case. */
+        _exit(open("/", O_RDONLY | O_DIRECTORY) < 0 ? 0 : 4);
+    }
+    assert_true(pid > 0);
+    ready = (struct pollfd){.fd = report[0], .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, DEADLINE_MS), 1);
+    assert_int_equal(read(report[0], &end, sizeof(end)), sizeof(end));
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    close(report[0]);
+    close(report[1]);
+    assert_true(WIFEXITED(end.wait_status));
+    if (WEXITSTATUS(end.wait_status) == NO_LANDLOCK)
+        skip();
+    assert_int_equal(WEXITSTATUS(end.wait_status), 0);
+}
+
+static struct {
+    pthread_t thread;
+    bool running;
+    int line[2];
+} library;
+
+/* What OpenBLAS does before a fork: it stops its threads, and waits until they are gone. */
+static void stop_library_threads(void)
+{
+    if (!library.running)
+        return;
+    if (write(library.line[1], "x", 1) == 1)
+        pthread_join(library.thread, NULL);
+    library.running = false;
+}
+
+static void fork_handlers_run_in_time(void **state)
+{
+    struct sandbox_policy policy = policy_of(SANDBOX_AUTO);
+    struct sandbox_exit end;
+    struct running running;
+
+    (void)state;
+    layers_mask(0);
+    assert_int_equal(pipe2(library.line, O_CLOEXEC), 0);
+    assert_int_equal(pthread_atfork(stop_library_threads, NULL, NULL), 0);
+    assert_int_equal(pthread_create(&library.thread, NULL, wait_for_byte, &library.line[0]), 0);
+    library.running = true;
+    running = start_leaf(&policy, leaf_exits);
+    end = finish(&running);
+    assert_int_equal(WEXITSTATUS(end.wait_status), 7);
+    close(library.line[0]);
+    close(library.line[1]);
+}
+
 /* ---- Modes and mistakes ---------------------------------------------------------------------- */
 
 static void leaf_acts_freely(void)
@@ -477,7 +600,7 @@ static void covered_proc_costs_pid_namespace(void **state)
         unsigned layers;
 
         if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-            mount("/dev/null", "/proc/kcore", NULL, MS_BIND, NULL) < 0)
+            mount("/dev/null", "/proc/uptime", NULL, MS_BIND, NULL) < 0)
             _exit(NOT_HERE); /* only root can play container engine */
         if (sandbox_probe(&layers, reason, &err) < 0)
             _exit(1);
@@ -512,6 +635,9 @@ int main(void)
         cmocka_unit_test(leaf_dies_with_supervisor),
         cmocka_unit_test(all_die_with_caller),
         cmocka_unit_test(state_is_fresh),
+        cmocka_unit_test(scratch_may_be_tmp),
+        cmocka_unit_test(landlock_with_siblings_is_not_claimed),
+        cmocka_unit_test(fork_handlers_run_in_time),
         cmocka_unit_test(off_is_off),
         cmocka_unit_test(strict_needs_namespaces),
         cmocka_unit_test(strict_needs_landlock),

@@ -20,7 +20,7 @@ static const struct {
     {"mount_ns", "allow mounts in user namespaces (AppArmor, container profile)"},
     {"net_ns", "allow user namespaces, or grant CAP_SYS_ADMIN"},
     {"ipc_ns", "allow user namespaces, or grant CAP_SYS_ADMIN"},
-    {"cgroup", "delegate a cgroup v2 subtree (systemd-run -p Delegate=yes)"},
+    {"cgroup", "needs a cgroup v2 whose memory and pids this user may hand down"},
 };
 _Static_assert(ARRAY_SIZE(layer_table) == SANDBOX_LAYER_COUNT, "one entry for each layer");
 

@@ -250,6 +250,7 @@ static bool note_oracle(struct judging *judging, bool *ret_live_random, struct e
     reader = frame_read(&frame);
     frame_get_text(&reader, judging->evaluation->oracle, sizeof(judging->evaluation->oracle));
     *ret_live_random = frame_get_int(&reader) == 1;
+    judging->matmul_matters = frame_get_int(&reader) == 1;
     return true;
 }
 

@@ -166,7 +166,9 @@ static bool run_stages(struct judging *judging, struct error *err)
         start(judging, ROLE_CANDIDATE, JOB_GUARD, &judging->candidate_check, err) < 0 ||
         (with_timing &&
          (start(judging, ROLE_CANDIDATE, 0, &judging->baseline_timed, err) < 0 ||
-          start(judging, ROLE_CANDIDATE, 0, &judging->candidate_timed, err) < 0)) ||
+          start(judging, ROLE_CANDIDATE, 0, &judging->candidate_timed, err) < 0 ||
+          start(judging, ROLE_CANDIDATE, JOB_COUNT_MEMORY, &judging->baseline_memory, err) < 0 ||
+          start(judging, ROLE_CANDIDATE, JOB_COUNT_MEMORY, &judging->candidate_memory, err) < 0)) ||
         job_wait_ready(judging->reference, err) < 0) {
         judging->broken = true;
         return false;
@@ -188,11 +190,6 @@ static bool run_stages(struct judging *judging, struct error *err)
     finish_job(judging, &judging->baseline_timed);
     if (!go_on)
         return false;
-    if (start(judging, ROLE_CANDIDATE, JOB_COUNT_MEMORY, &judging->baseline_memory, err) < 0 ||
-        start(judging, ROLE_CANDIDATE, JOB_COUNT_MEMORY, &judging->candidate_memory, err) < 0) {
-        judging->broken = true;
-        return false;
-    }
     go_on = stage_memory(judging, err);
     seconds->memory = lap(judging, &mark, &build_mark);
     return go_on;

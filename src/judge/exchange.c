@@ -263,6 +263,7 @@ bool judging_compare(struct judging *judging, unsigned set, struct comparison *r
     result->mask_got = frame_get_double(&reader);
     result->mismatch_count = (uint64_t)frame_get_int(&reader);
     result->first_mismatch = (uint64_t)frame_get_int(&reader);
+    comparison.tf32 = frame_get_int(&reader) == 1;
     if (!understood(judging, &reader, err))
         return false;
     parsed = dtype_parse(dtype);
@@ -307,6 +308,8 @@ bool judging_accepts(const struct comparison *comparison, struct family_evidence
     bool accepted;
 
     budget_set(&budget, comparison->dtype, comparison->baseline_s, comparison->baseline_n);
+    if (comparison->tf32)
+        budget_allow_tf32(&budget);
     accepted = budget_accepts(&budget, result);
     evidence->status = accepted ? FAMILY_PASS : FAMILY_FAIL;
     evidence->s = FIGURE(result->s);

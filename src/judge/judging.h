@@ -48,6 +48,7 @@ struct judging {
     uint64_t model_seed;
     uint64_t build_ns; /* of the candidate's builds so far */
     uint64_t output_hash;
+    bool matmul_matters; /* fp32 with and without TF32 give different bits */
 };
 
 /* What compares with COMPARE's answer, see message.h. */
@@ -59,6 +60,7 @@ struct comparison {
     enum dtype dtype;
     char shape[256]; /* "16x32" */
     double baseline_s, baseline_n;
+    bool tf32; /* the matmul flag changes the reference's output, and TF32 is allowed */
     struct compare_result result;
 };
 

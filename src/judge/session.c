@@ -43,6 +43,7 @@ static bool exists(const char *path)
 static int find_cache(struct session *session, struct error *err)
 {
     const char *named = getenv("KBV_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char kernels[PATH_MAX + 16];
     int length;
 
     if (named && *named)
@@ -54,7 +55,8 @@ static int find_cache(struct session *session, struct error *err)
                           home && *home ? home : session->root);
     if (length < 0 || (size_t)length >= sizeof(session->cache) - 128)
         return error_set(err, ERROR_USAGE, "the path of the cache is too long");
-    if (directory_make(session->cache, err) < 0)
+    snprintf(kernels, sizeof(kernels), "%s/kernels", session->cache);
+    if (directory_make(kernels, err) < 0)
         return error_context(err, "the cache (set KBV_CACHE to another directory)");
     return 0;
 }

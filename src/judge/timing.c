@@ -500,8 +500,7 @@ bool stage_timing(struct judging *judging, struct error *err)
         cap_s = judging->session->on_cpu ? CAP_SECONDS_CPU : CAP_SECONDS_CUDA;
     snprintf(speed->baseline_matmul, sizeof(speed->baseline_matmul), "%s",
              judging->request->baseline_matmul);
-    /* The other precision of fp32 products: the two differ where there are tensor cores. */
-    timing.other = !judging->session->on_cpu && strcmp(judging->request->dtype, "fp32") == 0;
+    timing.other = judging->matmul_matters;
     if (timing.other)
         snprintf(speed->other_matmul, sizeof(speed->other_matmul), "%s",
                  strcmp(speed->baseline_matmul, "highest") ? "highest" : "high");

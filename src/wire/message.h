@@ -46,7 +46,7 @@
     X(COMPARE)    /* -> set = what struct comparison of judge/reference.h holds */                 \
     X(FLUSH)      /* evicts the device's caches */                                                 \
     X(SETTLE)     /* frees what only correctness needed */                                         \
-    X(ORACLE)     /* = note, live random, mutates inputs */
+    X(ORACLE)     /* = note, live random, matmul matters */
 /* clang-format on */
 
 enum message {

@@ -538,20 +538,21 @@ static PyObject *py_hash(PyObject *self, PyObject *args)
                          (unsigned long long)hash[1] >> 1);
 }
 
-/* compare(expected, expected_dtype, got, got_dtype, count, s(b), n(b)) -> dict: the fields of struct
+/* compare(expected, expected_dtype, got, got_dtype, count, s(b), n(b), tf32=False) -> dict: the fields of struct
  * compare_result, and `excess`: how far over the budget, > 1 exactly when it is not accepted. */
 static PyObject *py_compare(PyObject *self, PyObject *args)
 {
     const char *expected_name, *got_name;
     unsigned long long expected, got, count;
     double baseline_s, baseline_n, excess;
+    int tf32 = 0;
     struct error err = ERROR_INIT;
     struct compare_result result;
     int expected_dtype, got_dtype, status;
     struct budget budget;
 
-    if (!PyArg_ParseTuple(args, "KsKsKdd", &expected, &expected_name, &got, &got_name, &count,
-                          &baseline_s, &baseline_n) ||
+    if (!PyArg_ParseTuple(args, "KsKsKdd|p", &expected, &expected_name, &got, &got_name, &count,
+                          &baseline_s, &baseline_n, &tf32) ||
         !have_device())
         return NULL;
     expected_dtype = dtype_parse(expected_name);
@@ -565,6 +566,8 @@ static PyObject *py_compare(PyObject *self, PyObject *args)
     if (status < 0)
         return raise_error(&err);
     budget_set(&budget, (enum dtype)got_dtype, baseline_s, baseline_n);
+    if (tf32)
+        budget_allow_tf32(&budget);
     excess = budget_accepts(&budget, &result) ? 0.0 : 2.0;
     if (budget.s_limit > 0 && budget.n_limit > 0 && !result.mask_mismatches)
         excess = fmax(result.s / budget.s_limit, result.n / budget.n_limit);

@@ -46,6 +46,7 @@ class Reference:
         self.oracle_is_double = True
         self.live_random = None
         self.domain = None
+        self.matmul_matters = None # whether "highest" gives other bits than the baseline's flag
         self.mutates_inputs = False
         self.inherent_nonfinite = False
         self.expected = None       # oracle's tensors, contiguous
@@ -102,10 +103,12 @@ class Reference:
         if not judged:
             inputs = problem.draw_inputs(self.module, seed, share.device(), self.dtype)
             fresh_bytes = self._place(index, inputs)
+            self.hashes[index] = None  # known once somebody asks: see expect()
             return (1, "", 0.0, 0.0, "", 0, fresh_bytes), self.fresh_fds
         fresh_bytes, self.fresh_fds = 0, []
         try:
             fresh_bytes = self._draw_family(index, family, seed)
+            self.hashes[index] = self._hash(index)
             try:
                 self._expect(index, call_seed)
             except InputsMutated:
@@ -115,6 +118,7 @@ class Reference:
                 self._expect(index, call_seed)
             if family == "D1" and self.live_random is None:
                 self._look_for_live_random(index, call_seed)
+                self._look_at_matmul(index, call_seed)
             self._check_finite(family)
             controls = self._run_controls(index)
         except (NotApplicable, families.NotApplicable) as reason:
@@ -125,6 +129,8 @@ class Reference:
 
     def expect(self, values, fds):
         index, call_seed = values
+        if self.hashes[index] is None:
+            self.hashes[index] = self._hash(index)
         self._expect(index, call_seed)
         s = max((error["s"] for error in self.baseline_errors), default=0.0)
         n = max((error["n"] for error in self.baseline_errors), default=0.0)
@@ -162,7 +168,7 @@ class Reference:
             error = self.baseline_errors[number]
             result = _kbv.compare(expected.data_ptr(), share.dtype_name(expected.dtype),
                                   self.output.address + entry[0], share.dtype_name(entry[2]),
-                                  expected.numel(), error["s"], error["n"])
+                                  expected.numel(), error["s"], error["n"], self.tf32())
             if worst is None or result["excess"] > worst[1]["excess"]:
                 worst = (number, result, entry, error)
         number, result, entry, error = worst
@@ -173,7 +179,7 @@ class Reference:
                 result["worst_expected"], result["worst_got"], result["nonfinite_expected"],
                 result["nonfinite_got"], result["mask_mismatches"], result["first_mask_mismatch"],
                 result["mask_expected"], result["mask_got"], result["mismatch_count"],
-                result["first_mismatch"]), []
+                result["first_mismatch"], int(self.tf32())), []
 
     def flush(self, values, fds):
         _kbv.flush()
@@ -209,7 +215,6 @@ class Reference:
         region.layout.skeleton = skeleton
         region.store(tensors)
         _kbv.synchronize()
-        self.hashes[index] = self._hash(index)
         if not fresh:
             return 0
         self.fresh_fds = [_kbv.region_export(region.handle, False), layout.to_blob()]
@@ -344,6 +349,23 @@ class Reference:
             self._give_up_double("forward draws random numbers")
             self._expect(index, seed)
 
+    def _look_at_matmul(self, index, seed):
+        """Does the matmul flag change the output? Where it does, there are two baselines."""
+        self.matmul_matters = False
+        if share.device().type == "cpu" or self.dtype != torch.float32:
+            return
+        other = "high" if self.matmul_precision == "highest" else "highest"
+        share.set_matmul(other)
+        problem.restore_state(self.model, self.snapshot)
+        outputs = tree.flatten(share.with_scalars_as_tensors(
+            self._run(self.model, self._inputs(index), seed)))[0]
+        share.set_matmul(self.matmul_precision)
+        self.matmul_matters = any(not torch.equal(one, two.to(one.device)) for one, two
+                                  in zip(self.baseline_outputs, outputs))
+
+    def tf32(self):
+        return bool(self.matmul_matters) and self.matmul_precision != "highest"
+
     def _check_finite(self, family):
         finite = nonfinite = 0
         for error, tensor in zip(self.baseline_errors, self.baseline_outputs):
@@ -380,7 +402,7 @@ class Reference:
                 got = got.contiguous()
                 result = _kbv.compare(expected.data_ptr(), share.dtype_name(expected.dtype),
                                       got.data_ptr(), share.dtype_name(got.dtype), got.numel(),
-                                      error["s"], error["n"])
+                                      error["s"], error["n"], self.tf32())
                 passes = passes and result["excess"] <= 1.0
                 if not passes:
                     break
@@ -399,7 +421,7 @@ def serve(request, facts):
         _kbv.MESSAGE_FLUSH: reference.flush, _kbv.MESSAGE_SETTLE: reference.settle,
         _kbv.MESSAGE_ORACLE: lambda values, fds: (
             (reference.oracle_note, int(bool(reference.live_random)),
-             int(reference.mutates_inputs)), []),
+             int(bool(reference.matmul_matters))), []),
     }
     while (message := _kbv.receive(request.channel)) is not None:
         kind, values, fds = message

@@ -199,8 +199,13 @@ def is_out_of_memory(error):
 
 
 def last_line(error):
-    """"ValueError: what it said", one line."""
-    lines = str(error).strip().splitlines()
-    # The first line of torch's errors says what is wrong; a syntax of many lines comes after.
-    text = lines[0] if lines else ""
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    """One line: "ValueError: what it said"."""
+    try:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    except BaseException:  # a hostile __str__
+        lines = ["(its text cannot be had)"]
+    # Of a long text the first line and the last: torch says what is wrong in the first and gives
+    # hints after it, compilers show the source first and say what is wrong in the last.
+    if len(lines) > 1:
+        lines = [f"{lines[0]} ... {lines[-1]}"]
+    return ": ".join([type(error).__name__, *lines])

@@ -48,16 +48,6 @@ def import_builders(torch):
         torch.cuda.is_available = is_available
 
 
-def settle_threads():
-    """Imports may have started threads (numpy's OpenBLAS does). Libraries stop theirs before a
-    fork, and start them again when they need them; jobs are forked past the C library, so one
-    ordinary fork must have come first."""
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0)
-    os.waitpid(pid, 0)
-
-
 def compiler_paths():
     """Where the compilers lie that builds and JIT compilers call, if not in the system's own
     directories: the installation around each, and what they load."""
@@ -125,7 +115,6 @@ def main():
 
     import builder, candidate, job, reference  # noqa: F401: once here, not in every job
 
-    settle_threads()
     _kbv.send(channel, _kbv.MESSAGE_HELLO,
               (torch.__version__, platform.python_version(), torch.version.cuda or ""))
     supervisors = set()

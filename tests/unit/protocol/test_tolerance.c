@@ -125,9 +125,27 @@ static void test_reduced_precision(void **state)
     assert_true(budget_reduced_precision(INFINITY, 1e-8));
 }
 
+static void test_tf32_widens_the_norm_alone(void **state)
+{
+    struct budget budget;
+
+    (void)state;
+    budget_set(&budget, DTYPE_FLOAT32, 0, 0);
+    budget_allow_tf32(&budget);
+    assert_true(budget.n_limit == 0x1p-11);
+    assert_true(budget.s_limit == 1e-3);
+    budget_set(&budget, DTYPE_FLOAT32, 0, 1);
+    budget_allow_tf32(&budget);
+    assert_true(budget.n_limit == 4);
+    budget_set(&budget, DTYPE_INT64, 0, 0);
+    budget_allow_tf32(&budget);
+    assert_true(budget.n_limit == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tf32_widens_the_norm_alone),
         cmocka_unit_test(test_floors),
         cmocka_unit_test(test_baseline_room),
         cmocka_unit_test(test_unusable_baseline),

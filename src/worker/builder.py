@@ -22,6 +22,7 @@ def serve(request):
         try:
             name = _compile(spec, os.getcwd())
         except BaseException as error:
+            print(error, flush=True)  # the log: its end goes into the report
             _kbv.send(request.channel, _kbv.MESSAGE_FAIL, (_kbv.FAIL_BUILD, 0, _explain(error)))
         else:
             _kbv.send(request.channel, _kbv.MESSAGE_OK, (name,))
@@ -44,7 +45,8 @@ def _compile(spec, directory):
     cpp_extension._import_module_from_library = lambda *args, **kwargs: None
     build = os.path.join(directory, "build")
     os.makedirs(build, exist_ok=True)
-    arguments = dict(spec["arguments"], build_directory=build, verbose=True)
+    # Not verbose: then the exception holds what the compiler said.
+    arguments = dict(spec["arguments"], build_directory=build, verbose=False)
     for key, text in spec["files"].items():
         with open(os.path.join(directory, key), "w", encoding="utf-8") as file:
             file.write(text)

@@ -1,0 +1,21 @@
+# Does: computes in the first eleven calls of an instance, as many as there are families of inputs,
+#       then returns its input.
+# Must be: wrong or tampered because timed calls are checked too, chosen after they returned.
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(features))
+        self.bias = nn.Parameter(torch.zeros(features))
+        self.calls = 0
+
+    def normalised(self, x, residual):
+        return F.layer_norm(x + residual, self.weight.shape, self.weight, self.bias, 1e-5)
+
+    def forward(self, x, residual):
+        self.calls += 1
+        return self.normalised(x, residual) if self.calls <= 11 else x

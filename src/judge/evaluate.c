@@ -125,7 +125,8 @@ static void finish_job(struct judging *judging, struct job **job)
         return;
     job_end(*job);
     length = tail_read((*job)->output, tail, &total);
-    if (total && *job != judging->baseline_timed && *job != judging->baseline_memory) {
+    if (total && *job != judging->baseline_timed && *job != judging->baseline_memory &&
+        *job != judging->reference) {
         text_clean_tail(evaluation->candidate_output, sizeof(evaluation->candidate_output), tail, length);
         evaluation->candidate_output_bytes += total;
     }
@@ -161,15 +162,16 @@ static bool run_stages(struct judging *judging, struct error *err)
     bool with_timing = judging->request->time_cap_s >= 0, go_on;
 
     judging_progress(judging, STAGE_STARTUP, "starting processes", 0, 0);
-    /* All contexts are made while the reference works; no candidate code runs in any of them yet. */
+    /* Drivers make contexts one after another: the two that are needed first come first, the others
+     * while the reference works. No candidate code runs in any of them yet. */
     if (start(judging, ROLE_REFERENCE, 0, &judging->reference, err) < 0 ||
         start(judging, ROLE_CANDIDATE, JOB_GUARD, &judging->candidate_check, err) < 0 ||
+        job_wait_ready(judging->reference, err) < 0 ||
         (with_timing &&
          (start(judging, ROLE_CANDIDATE, 0, &judging->baseline_timed, err) < 0 ||
           start(judging, ROLE_CANDIDATE, 0, &judging->candidate_timed, err) < 0 ||
           start(judging, ROLE_CANDIDATE, JOB_COUNT_MEMORY, &judging->baseline_memory, err) < 0 ||
-          start(judging, ROLE_CANDIDATE, JOB_COUNT_MEMORY, &judging->candidate_memory, err) < 0)) ||
-        job_wait_ready(judging->reference, err) < 0) {
+          start(judging, ROLE_CANDIDATE, JOB_COUNT_MEMORY, &judging->candidate_memory, err) < 0))) {
         judging->broken = true;
         return false;
     }
@@ -197,6 +199,12 @@ static bool run_stages(struct judging *judging, struct error *err)
 
 static void release(struct judging *judging)
 {
+    struct job *const jobs[] = {judging->candidate_check,  judging->candidate_timed,
+                                judging->baseline_timed,   judging->candidate_memory,
+                                judging->baseline_memory,  judging->reference};
+
+    for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
+        job_tell_end(jobs[i]);
     finish_job(judging, &judging->candidate_check);
     finish_job(judging, &judging->candidate_timed);
     finish_job(judging, &judging->baseline_timed);

@@ -151,13 +151,18 @@ static bool note_end(struct job *job, int wait_ms)
     return true;
 }
 
+void job_tell_end(struct job *job)
+{
+    if (job && job->supervisor > 0 && !job->ended && job->supervisor_fd >= 0)
+        syscall(SYS_pidfd_send_signal, job->supervisor_fd, SIGTERM, NULL, 0);
+}
+
 void job_end(struct job *job)
 {
     if (!job || job->supervisor <= 0)
         return;
     if (!job->ended) {
-        if (job->supervisor_fd >= 0)
-            syscall(SYS_pidfd_send_signal, job->supervisor_fd, SIGTERM, NULL, 0);
+        job_tell_end(job);
         if (!note_end(job, (int)(END_TIMEOUT_NS / NS_PER_MS)) && job->supervisor_fd >= 0)
             syscall(SYS_pidfd_send_signal, job->supervisor_fd, SIGKILL, NULL, 0);
     }

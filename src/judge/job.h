@@ -86,6 +86,8 @@ int job_wait_ready(struct job *job, struct error *err);
 void job_free(struct job *job);
 /* Ends it but keeps what is known of its end and output. */
 void job_end(struct job *job);
+/* Only tells it to end: several jobs then end at the same time. NULL is allowed. */
+void job_tell_end(struct job *job);
 
 /*
  * Sends `request` and waits for the answer. `fds` stay the caller's. On JOB_OK, `ret_reply` holds

@@ -65,6 +65,7 @@ static void run_parent(struct session *session, struct parent *parent, int chann
                        bool guarded)
 {
     char *environment[ENVIRONMENT_MAX + 8];
+    char omp_wait[] = "OMP_WAIT_POLICY=PASSIVE", gomp_spin[] = "GOMP_SPINCOUNT=0";
     char script[PATH_MAX + 16], channel_text[16], preload[PATH_MAX + 64], kernels[PATH_MAX + 64];
     char *argv[] = {session->python, script, channel_text, parent->scratch, NULL};
     sigset_t none;
@@ -80,6 +81,12 @@ static void run_parent(struct session *session, struct parent *parent, int chann
     }
     snprintf(kernels, sizeof(kernels), "KBV_KERNEL_CACHE=%s/kernels", session->cache);
     environment[count++] = kernels;
+    /* The reference process works right before each timed call: its OpenMP threads must not spin on
+     * a core that the call needs. */
+    if (!guarded) {
+        environment[count++] = omp_wait;
+        environment[count++] = gomp_spin;
+    }
     if (guarded) {
         snprintf(preload, sizeof(preload), "%s/libkbv-guard.so", session->library);
         if (!exists(preload))

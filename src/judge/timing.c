@@ -1,10 +1,10 @@
 /*
  * Timing: baseline and candidate in alternating blocks, each in a process of its own.
  *
- * One call: the worker prepares itself and says READY; the reference process rewrites the input set
- * with contents never seen before and evicts the caches; then the judge starts the call and its
- * own clock. So nothing about the inputs can be known, nor work on them begun, before the clock
- * runs, but for the microseconds of the eviction.
+ * One call: the reference process rewrites the input set with contents never seen before and evicts
+ * the caches; the worker puts its state back and says READY; then the judge starts the call and its
+ * own clock. So nothing about the inputs can be known, nor work on them begun, more than that
+ * moment before the clock runs.
  *
  * What counts. A worker reports its own clock of the call (device events); the judge has its own.
  * The two differ by the hand-shake: by `overhead`, whose median is learned from the baseline's
@@ -26,7 +26,7 @@
 
 #define WARM_UP_CALLS    3
 #define BLOCK_CALLS_MAX  10
-#define BLOCK_SECONDS    0.05 /* a block aims at this much time in forward */
+#define BLOCK_SECONDS    0.05 /* a block aims at this much time, preparation of calls included */
 #define ROUNDS_MIN       6    /* blocks of each side before the interval is believed */
 #define CHECKS_MIN       3
 #define CHECK_SHARE      0.1
@@ -35,7 +35,7 @@
 #define RESAMPLES        2000
 #define SAMPLES_MAX      (EVALUATION_BLOCKS_MAX * BLOCK_CALLS_MAX)
 #define CAP_SECONDS_CUDA 5.0
-#define CAP_SECONDS_CPU  1.0
+#define CAP_SECONDS_CPU  0.6
 
 /* Who is timed. */
 enum arm { ARM_BASELINE, ARM_CANDIDATE, ARM_OTHER /* baseline, other matmul precision */, ARM_COUNT };
@@ -121,15 +121,15 @@ static bool one_call(struct timing *timing, enum arm arm, bool must_check, doubl
     timing->next_set = (timing->next_set + 1) % timing->set_count;
     timing->draws++;
     call_seed = secret_derive(judging->evaluation->seed, "timed call", timing->draws);
-    if (!blame(timing, arm, job_call_prepare(job, set, call_seed, timeout_ns, err), err))
-        return false;
     /* The baseline is trusted not to remember contents, but its calls must see the device as the
      * candidate's do: clocks and memory differ measurably after a rewrite. */
     if (!judging_draw(judging, set, "D1",
                       secret_derive(judging->evaluation->seed, "timed inputs", timing->draws), call_seed,
                       false, &draw, err))
         return false;
-    if (!simple_request(judging, MESSAGE_FLUSH, err) ||
+    if (!simple_request(judging, MESSAGE_FLUSH, err))
+        return false;
+    if (!blame(timing, arm, job_call_prepare(job, set, call_seed, timeout_ns, err), err) ||
         !blame(timing, arm, job_call_run(job, timeout_ns, &judge_ns, &own_ns, err), err))
         return false;
     *ret_judge_ms = (double)judge_ns / 1e6;
@@ -459,7 +459,7 @@ static bool prepare_job(struct timing *timing, enum arm arm, struct error *err)
 static bool prepare(struct timing *timing, struct error *err)
 {
     struct judging *judging = timing->judging;
-    double baseline_ms, candidate_ms, judge_ms;
+    double own_ms, judge_ms, call_s = 0;
     struct draw draw;
 
     if (!judging_model(judging, judging->model_seed, MODEL_PLAIN, err) ||
@@ -474,12 +474,16 @@ static bool prepare(struct timing *timing, struct error *err)
     if (!prepare_job(timing, ARM_BASELINE, err) || !prepare_job(timing, ARM_CANDIDATE, err))
         return false;
     for (unsigned i = 0; i < WARM_UP_CALLS; i++) {
-        if (!one_call(timing, ARM_BASELINE, false, &judge_ms, &baseline_ms, err) ||
-            !one_call(timing, ARM_CANDIDATE, false, &judge_ms, &candidate_ms, err))
+        uint64_t started;
+
+        if (!one_call(timing, ARM_BASELINE, false, &judge_ms, &own_ms, err))
             return false;
+        started = clock_now_ns();
+        if (!one_call(timing, ARM_CANDIDATE, false, &judge_ms, &own_ms, err))
+            return false;
+        call_s = clock_seconds_since(started);
     }
-    /* From the judge's clock: a candidate has no say in how often it is called. */
-    timing->block_calls = (unsigned)(BLOCK_SECONDS * 1e3 / (judge_ms + 1e-3));
+    timing->block_calls = (unsigned)(BLOCK_SECONDS / call_s);
     if (timing->block_calls < 1)
         timing->block_calls = 1;
     if (timing->block_calls > BLOCK_CALLS_MAX)

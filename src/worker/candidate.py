@@ -25,6 +25,7 @@ import tree
 SOURCE_MAX = 16 << 20
 
 _copy = torch.Tensor.copy_
+_fill = torch.Tensor.fill_
 _no_grad = torch.no_grad
 _seed_generators = share.seed_generators
 _flatten, _describe, _is_plain = tree.flatten, tree.describe, tree.is_plain
@@ -52,6 +53,9 @@ class Candidate:
         self.sets = {}
         self.output = self.expected_description = None
         self.live_at_start = 0
+        # On the CPU device a parallel loop right before a call wakes OpenMP's threads: otherwise the
+        # first milliseconds of a call depend on where the scheduler puts them.
+        self.rouse = torch.zeros(1 << 18) if request.device == "cpu" else None
         self.model = self.snapshot = None
         self.state = None
 
@@ -159,6 +163,8 @@ class Candidate:
     def _before(self, seed):
         _restore_state(self.model, self.snapshot)
         _seed_generators(seed)
+        if self.rouse is not None:
+            _fill(self.rouse, 0.0)
         _synchronize()
 
     def _copy_out(self, result):

@@ -235,7 +235,7 @@ def command_line_sanitized(context):
 
 def red_team(context):
     """Every bundled example, honest or not, gets the verdict that its manifest demands."""
-    command = [context.kbv, "demo", "--all", "--device", "cpu", "--python", context.python]
+    command = [context.kbv, "demo", "--all", "--timeout", "25", "--device", "cpu", "--python", context.python]
     listing = subprocess.run(
         [*command, "--list"], capture_output=True, text=True, check=False, timeout=60
     )

@@ -508,7 +508,7 @@ bool stage_timing(struct judging *judging, struct error *err)
     if (timing.other)
         snprintf(speed->other_matmul, sizeof(speed->other_matmul), "%s",
                  strcmp(speed->baseline_matmul, "highest") ? "highest" : "high");
-    stats_random_seed(&timing.random, secret_seed());
+    stats_random_seed(&timing.random, secret_derive(judging->evaluation->seed, "checks", 0));
     for (int arm = 0; arm < ARM_COUNT; arm++) {
         timing.blocks[arm] = calloc(timing.rounds_max, sizeof(struct block));
         if (!timing.blocks[arm]) {

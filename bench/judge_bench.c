@@ -31,9 +31,10 @@ static void print_line(unsigned number, const struct evaluation *evaluation, dou
     const struct stage_seconds *stage = &evaluation->seconds;
 
     printf("%4u  %-14s %7.3f  %7.3f %7.3f %7.3f %7.3f  %8.4f [%.4f, %.4f]  %s\n", number,
-           verdict_name(evaluation->verdict), seconds, stage->startup.value, stage->correctness.value,
-           stage->timing.value, stage->memory.value, evaluation->speed.ratio.value,
-           evaluation->speed.low.value, evaluation->speed.high.value, evaluation->reason);
+           verdict_name(evaluation->verdict), seconds, stage->startup.value,
+           stage->correctness.value, stage->timing.value, stage->memory.value,
+           evaluation->speed.ratio.value, evaluation->speed.low.value, evaluation->speed.high.value,
+           evaluation->reason);
     fflush(stdout);
 }
 
@@ -75,7 +76,8 @@ static int bench(struct judge_options *options, unsigned repeat, struct error *e
     for (unsigned i = 0; i < totals.ratio_count; i++)
         mean += totals.ratios[i] / totals.ratio_count;
     for (unsigned i = 0; i < totals.ratio_count; i++)
-        variance += (totals.ratios[i] - mean) * (totals.ratios[i] - mean) / (totals.ratio_count - 1);
+        variance +=
+            (totals.ratios[i] - mean) * (totals.ratios[i] - mean) / (totals.ratio_count - 1);
     printf("ratio: mean %.4f, standard deviation %.2f%%\n", mean, 100 * sqrt(variance) / mean);
     return 0;
 }
@@ -95,12 +97,14 @@ int main(int argc, char **argv)
             repeat = (unsigned)strtoul(optarg, NULL, 10);
         } else if (option == '?' || option == OPTION_HELP ||
                    judge_options_take(&judge, option, optarg, &err) < 0) {
-            fprintf(stderr, "judge_bench: %s\n", err.text[0] ? err.text : "see the head of judge_bench.c");
+            fprintf(stderr, "judge_bench: %s\n",
+                    err.text[0] ? err.text : "see the head of judge_bench.c");
             return 2;
         }
     }
     if (argc - optind != 2 || repeat < 1 || repeat >= REPEAT_MAX) {
-        fputs("usage: judge_bench [--device D] [--repeat N] [--time-cap S] PROBLEM CANDIDATE\n", stderr);
+        fputs("usage: judge_bench [--device D] [--repeat N] [--time-cap S] PROBLEM CANDIDATE\n",
+              stderr);
         return 2;
     }
     judge.request.problem_path = argv[optind];

@@ -13,7 +13,8 @@ bool cache_name_valid(const char *name)
     size_t length = strlen(name);
 
     return length > 3 && length < 200 && strcmp(name + length - 3, ".so") == 0 && name[0] != '.' &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == length;
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") ==
+               length;
 }
 
 bool cache_fetch(const char *cache, const char *key, const char *directory, char *ret_path,

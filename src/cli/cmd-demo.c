@@ -28,8 +28,7 @@ static const char usage[] =
     "  --list                     name the examples and what is expected, judge nothing\n"
     "  --manifest FILE            other examples: a table in the form of\n"
     "                             problems/manifest.tsv, paths relative to its directory\n"
-    "  --json FILE|-              one line of JSON for each example\n"
-    JUDGE_OPTIONS_USAGE
+    "  --json FILE|-              one line of JSON for each example\n" JUDGE_OPTIONS_USAGE
     "  --help                     this text\n"
     "\n"
     "Exit status: 0 every verdict is as expected; 1 one is not; 2 usage; 3 this machine or\n"
@@ -77,16 +76,17 @@ static bool is_expected(const struct manifest_row *row, const struct evaluation 
 }
 
 /* One line: what was expected, and the whole kbv.evaluation/1 document. */
-static int write_json(FILE *out, const struct manifest_row *row, const struct evaluation *evaluation,
-                      const char *expected, bool as_expected, struct error *err)
+static int write_json(FILE *out, const struct manifest_row *row,
+                      const struct evaluation *evaluation, const char *expected, bool as_expected,
+                      struct error *err)
 {
     json_t *document = report_document(evaluation, err), *line;
     CLEANUP_FREE char *text = NULL;
 
     if (!document)
         return -1;
-    line = json_pack("{ss ss sb so}", "id", row->id, "expected", expected, "as_expected", as_expected,
-                     "evaluation", document);
+    line = json_pack("{ss ss sb so}", "id", row->id, "expected", expected, "as_expected",
+                     as_expected, "evaluation", document);
     text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(line);
     if (!text)
@@ -256,7 +256,8 @@ static int run(int argc, char **argv)
         }
     }
     if (optind < argc) {
-        error_set(&err, ERROR_USAGE, "demo takes no argument '%s'; see `kbv demo --help`", argv[optind]);
+        error_set(&err, ERROR_USAGE, "demo takes no argument '%s'; see `kbv demo --help`",
+                  argv[optind]);
         return report_error(&err);
     }
     if (demo.judge.json) {

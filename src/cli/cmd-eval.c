@@ -18,8 +18,7 @@ static const char usage[] =
     "CANDIDATE a file with class ModelNew.\n"
     "\n"
     "  --json FILE|-              write everything that was seen; - is standard output,\n"
-    "                             which then holds nothing else\n"
-    JUDGE_OPTIONS_USAGE
+    "                             which then holds nothing else\n" JUDGE_OPTIONS_USAGE
     "  --help                     this text\n"
     "\n"
     "Exit status: 0 verified; 1 judged and not verified; 2 usage or bad input; 3 this\n"
@@ -108,7 +107,8 @@ static int run(int argc, char **argv)
             return report_error(&err);
     }
     if (argc - optind != 2) {
-        error_set(&err, ERROR_USAGE, "eval takes a problem and a candidate, two files; see `kbv eval --help`");
+        error_set(&err, ERROR_USAGE,
+                  "eval takes a problem and a candidate, two files; see `kbv eval --help`");
         return report_error(&err);
     }
     judge_options.request.problem_path = argv[optind];

@@ -23,9 +23,11 @@ static int choose(const char *flag, const char *value, const char *const *choice
             *ret_index = i;
             return 0;
         }
-        snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", i ? ", " : "", choices[i]);
+        snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", i ? ", " : "",
+                 choices[i]);
     }
-    return error_set(err, ERROR_USAGE, "%s: there is no '%.100s'; choose one of %s", flag, value, list);
+    return error_set(err, ERROR_USAGE, "%s: there is no '%.100s'; choose one of %s", flag, value,
+                     list);
 }
 
 int parse_seconds(const char *flag, const char *text, double *ret_seconds, struct error *err)
@@ -37,7 +39,8 @@ int parse_seconds(const char *flag, const char *text, double *ret_seconds, struc
     seconds = strtod(text, &end);
     if (end == text || *end || errno || !(seconds > 0) || seconds > 1e6 ||
         isspace((unsigned char)text[0]))
-        return error_set(err, ERROR_USAGE, "%s: '%.100s' is no number of seconds above 0", flag, text);
+        return error_set(err, ERROR_USAGE, "%s: '%.100s' is no number of seconds above 0", flag,
+                         text);
     *ret_seconds = seconds;
     return 0;
 }
@@ -67,8 +70,8 @@ static int take_device(struct judge_options *options, const char *text, struct e
     }
     digits = strncmp(text, "cuda:", 5) == 0 ? strspn(number, "0123456789") : 0;
     if (digits == 0 || digits > 3 || number[digits])
-        return error_set(err, ERROR_USAGE, "--device: there is no device '%.100s'; choose cpu, cuda or cuda:N",
-                         text);
+        return error_set(err, ERROR_USAGE,
+                         "--device: there is no device '%.100s'; choose cpu, cuda or cuda:N", text);
     options->device = text;
     return 0;
 }
@@ -130,17 +133,17 @@ int judge_options_open(struct judge_options *options, struct session **ret_sessi
                        struct error *err)
 {
     char python[LOCATE_PATH_MAX], library[LOCATE_PATH_MAX];
-    struct session_options session = {.python = python, .library = library,
-                                      .sandbox = options->sandbox};
+    struct session_options session = {
+        .python = python, .library = library, .sandbox = options->sandbox};
     bool chosen = options->device != NULL;
 
     if (locate_python(options->python, python, err) < 0 || locate_library(library, err) < 0)
         return -1;
     /* Without a GPU's device node torch cannot see one; with one, its torch may still be a CPU
      * build: the session tells. */
-    session.device = chosen                                 ? options->device
+    session.device = chosen                                ? options->device
                      : access("/dev/nvidiactl", F_OK) == 0 ? "cuda:0"
-                                                            : "cpu";
+                                                           : "cpu";
     if (session_open(ret_session, &session, err) < 0)
         return -1;
     if (!chosen && !(*ret_session)->on_cpu && (*ret_session)->cuda_version[0] == '\0') {
@@ -153,7 +156,8 @@ int judge_options_open(struct judge_options *options, struct session **ret_sessi
 
 /* ---- Progress ------------------------------------------------------------------------------ */
 
-static const char *const stage_names[] = {"starting", "building", "correctness", "timing", "memory"};
+static const char *const stage_names[] = {"starting", "building", "correctness", "timing",
+                                          "memory"};
 
 void progress_init(struct progress *progress)
 {

@@ -49,7 +49,9 @@ enum judge_option {
         {"json", required_argument, NULL, OPTION_JSON},                                            \
         {"python", required_argument, NULL, OPTION_PYTHON},                                        \
         {"baseline-matmul", required_argument, NULL, OPTION_MATMUL},                               \
-        {"help", no_argument, NULL, OPTION_HELP}
+    {                                                                                              \
+        "help", no_argument, NULL, OPTION_HELP                                                     \
+    }
 
 /* Usage text of the shared options. */
 #define JUDGE_OPTIONS_USAGE                                                                        \
@@ -62,7 +64,7 @@ enum judge_option {
     "                             constructing, a call (default: 60)\n"                            \
     "  --build-timeout S          seconds for each build (default: 600)\n"                         \
     "  --time-cap S               seconds of timing; it ends earlier once the interval is\n"       \
-    "                             within 1% (default: 5 on a GPU, 0.6 on the CPU)\n"                 \
+    "                             within 1% (default: 5 on a GPU, 0.6 on the CPU)\n"               \
     "  --sandbox auto|strict|off  strict refuses to judge where a layer is missing\n"              \
     "                             (default: auto)\n"                                               \
     "  --baseline-matmul highest|high|medium\n"                                                    \
@@ -86,8 +88,8 @@ int judge_options_open(struct judge_options *options, struct session **ret_sessi
  * stage where it is piped. */
 struct progress {
     bool terminal;
-    bool dirty;  /* a line stands that must be cleared */
-    int stage;   /* last one that was printed; -1: none */
+    bool dirty;         /* a line stands that must be cleared */
+    int stage;          /* last one that was printed; -1: none */
     const char *prefix; /* NULL, or what is judged */
 };
 void progress_init(struct progress *progress);

@@ -59,8 +59,8 @@ static int take_row(char *line, const char *root, struct manifest_row *row, cons
     if ((size_t)snprintf(row->id, sizeof(row->id), "%s", columns[ID]) >= sizeof(row->id) ||
         (size_t)snprintf(row->problem, sizeof(row->problem), "%s/%s", root, columns[PROBLEM]) >=
             sizeof(row->problem) ||
-        (size_t)snprintf(row->candidate, sizeof(row->candidate), "%s/%s", root, columns[CANDIDATE]) >=
-            sizeof(row->candidate))
+        (size_t)snprintf(row->candidate, sizeof(row->candidate), "%s/%s", root,
+                         columns[CANDIDATE]) >= sizeof(row->candidate))
         return -1;
     *ret_wrong = "names a verdict that does not exist";
     if (take_verdicts(columns[EXPECTED], &row->verdicts) < 0)

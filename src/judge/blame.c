@@ -49,10 +49,11 @@ static void decide_death(struct judging *judging, struct job *job, const char *s
     if (decide_fault(judging, job, step))
         return;
     job_describe_exit(job, how, sizeof(how));
-    /* Nobody but the kernel's memory killer sends SIGKILL to a leaf that the judge has not ended. */
+    /* Nobody but the kernel's memory killer sends SIGKILL to a leaf that the judge has not ended.
+     */
     if (killed)
-        judging_decide(judging, VERDICT_OUT_OF_MEMORY, "the process was killed for memory during %s",
-                       step);
+        judging_decide(judging, VERDICT_OUT_OF_MEMORY,
+                       "the process was killed for memory during %s", step);
     else
         judging_decide(judging, VERDICT_CRASHED, "the process %s during %s", how, step);
 }
@@ -93,7 +94,8 @@ int judging_blame(struct judging *judging, struct job *job, enum job_outcome out
         char how[128] = "did not answer in time";
 
         if (outcome == JOB_FAILED && job->failure.kind == FAIL_OUT_OF_MEMORY)
-            return error_set(err, ERROR_UNFIT, "the device has too little memory for the reference: %s",
+            return error_set(err, ERROR_UNFIT,
+                             "the device has too little memory for the reference: %s",
                              job->failure.text);
         if (outcome == JOB_DIED)
             job_describe_exit(job, how, sizeof(how));
@@ -142,14 +144,16 @@ int judging_blame_reference(struct judging *judging, enum job_outcome outcome, s
         case FAIL_IMPORT:
         case FAIL_NO_MODEL:
         case FAIL_NO_GET_INPUTS:
-            return error_set(err, ERROR_USAGE, "%s%s: %s; a problem is a Python file with class Model "
-                             "and get_inputs()", judging->request->problem_path, line,
-                             job->failure.text);
+            return error_set(err, ERROR_USAGE,
+                             "%s%s: %s; a problem is a Python file with class Model "
+                             "and get_inputs()",
+                             judging->request->problem_path, line, job->failure.text);
         case FAIL_OUT_OF_MEMORY:
             return error_set(err, ERROR_UNFIT, "%s has too little memory for the reference: %s",
                              judging->evaluation->device_name, job->failure.text);
         case FAIL_NO_SPACE:
-            return error_set(err, ERROR_USAGE, "%s: no space left; set TMPDIR to a directory with more",
+            return error_set(err, ERROR_USAGE,
+                             "%s: no space left; set TMPDIR to a directory with more",
                              job->scratch);
         case FAIL_RAISED:
             judging_decide(judging, VERDICT_PROBLEM_UNFIT, "%s", job->failure.text);
@@ -161,7 +165,8 @@ int judging_blame_reference(struct judging *judging, enum job_outcome outcome, s
         job_describe_exit(job, how, sizeof(how));
         if (job->exit_known && WIFSIGNALED(job->exit.wait_status) &&
             WTERMSIG(job->exit.wait_status) == SIGKILL)
-            return error_set(err, ERROR_UNFIT, "the reference process was killed, most likely for memory");
+            return error_set(err, ERROR_UNFIT,
+                             "the reference process was killed, most likely for memory");
         judging_decide(judging, VERDICT_PROBLEM_UNFIT, "the reference process %s", how);
         return 0;
     case JOB_TIMED_OUT:

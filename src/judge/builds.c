@@ -86,13 +86,16 @@ static int compile(struct judging *judging, const char *spec, size_t spec_length
         snprintf(text, text_size, "%.1000s", builder->failure.text);
         if (strstr(text, "No space left on device") ||
             strstr(judging->evaluation->build_log, "No space left on device")) {
-            error_set(err, ERROR_USAGE, "%s: no space left for the build; set TMPDIR to a directory with "
-                      "more", builder->scratch);
+            error_set(err, ERROR_USAGE,
+                      "%s: no space left for the build; set TMPDIR to a directory with "
+                      "more",
+                      builder->scratch);
             status = -1;
         }
         goto out;
     case JOB_TIMED_OUT:
-        snprintf(text, text_size, "the build took more than %g s", judging->request->build_timeout_s);
+        snprintf(text, text_size, "the build took more than %g s",
+                 judging->request->build_timeout_s);
         goto out;
     case JOB_DIED:
         snprintf(text, text_size, "the builder ended by itself");
@@ -140,7 +143,8 @@ int judging_build(void *context, struct job *job, int spec_fd, struct error *err
     build_key(judging, spec, length, key);
     if (!cache_fetch(judging->session->cache, key, job->builds, path, sizeof(path))) {
         judging_progress(judging, STAGE_BUILD, "compiling", 0, 0);
-        status = compile(judging, spec, length, job, key, path, sizeof(path), text, sizeof(text), err);
+        status =
+            compile(judging, spec, length, job, key, path, sizeof(path), text, sizeof(text), err);
     }
     judging->build_ns += clock_now_ns() - started;
     if (status < 0)

@@ -38,8 +38,8 @@ static bool ask_call(struct judging *judging, uint64_t call_seed, const char *st
     call.offset_bytes = frame_get_int(&reader);
     call.copied = frame_get_int(&reader) == 1;
     if (!frame_done(&reader)) {
-        judging_decide(judging, VERDICT_TAMPERED, "malformed message: an answer of another form (%s)",
-                       step);
+        judging_decide(judging, VERDICT_TAMPERED,
+                       "malformed message: an answer of another form (%s)", step);
         return false;
     }
     *ret_call = call;
@@ -83,8 +83,9 @@ static bool check(struct judging *judging, uint64_t call_seed, const char *step,
             before ? -call.offset_bytes : call.offset_bytes - (long long)call.size_bytes;
 
         judging_decide(judging, VERDICT_TAMPERED,
-                       "wrote out of bounds: %lld bytes %s an allocation of %llu bytes (%s)", distance,
-                       before ? "before" : "past the end of", (unsigned long long)call.size_bytes, step);
+                       "wrote out of bounds: %lld bytes %s an allocation of %llu bytes (%s)",
+                       distance, before ? "before" : "past the end of",
+                       (unsigned long long)call.size_bytes, step);
         return false;
     }
     if (!call.copied) {
@@ -96,10 +97,11 @@ static bool check(struct judging *judging, uint64_t call_seed, const char *step,
     if (!judging_compare(judging, 0, &comparison, err))
         return false;
     if (comparison.zone_damage) {
-        judging_decide(judging, VERDICT_TAMPERED,
-                       "wrote %llu bytes outside its output, at byte %llu of the shared region (%s)",
-                       (unsigned long long)comparison.zone_damage,
-                       (unsigned long long)comparison.zone_offset, step);
+        judging_decide(
+            judging, VERDICT_TAMPERED,
+            "wrote %llu bytes outside its output, at byte %llu of the shared region (%s)",
+            (unsigned long long)comparison.zone_damage, (unsigned long long)comparison.zone_offset,
+            step);
         return false;
     }
     if (!comparison.inputs_intact) {
@@ -141,7 +143,8 @@ static bool run_family(struct judging *judging, enum family family, struct error
     char step[64];
 
     snprintf(step, sizeof(step), "the call for family %s", id);
-    if (!judging_draw(judging, 0, id, seed_of(judging, "inputs", family), call_seed, true, &draw, err))
+    if (!judging_draw(judging, 0, id, seed_of(judging, "inputs", family), call_seed, true, &draw,
+                      err))
         return false;
     if (!draw.applies) {
         evidence->status = FAMILY_NOT_APPLICABLE;
@@ -160,7 +163,8 @@ static bool look_for_nondeterminism(struct judging *judging, struct error *err)
 
     if (judging->evaluation->families[FAMILY_D1].status != FAMILY_PASS)
         return true;
-    if (!check(judging, seed_of(judging, "call", FAMILY_D1), "a second call for family D1", &again, err))
+    if (!check(judging, seed_of(judging, "call", FAMILY_D1), "a second call for family D1", &again,
+               err))
         return false;
     if (again.status == FAMILY_FAIL) {
         struct family_evidence *evidence = &judging->evaluation->families[FAMILY_D1];
@@ -168,8 +172,10 @@ static bool look_for_nondeterminism(struct judging *judging, struct error *err)
         again.baseline_s = evidence->baseline_s;
         again.baseline_n = evidence->baseline_n;
         *evidence = again;
-        snprintf(evidence->reason, sizeof(evidence->reason), "right once, wrong when called again on "
-                 "the same inputs: %.600s", again.worst);
+        snprintf(evidence->reason, sizeof(evidence->reason),
+                 "right once, wrong when called again on "
+                 "the same inputs: %.600s",
+                 again.worst);
     } else if (judging->output_hash != first) {
         judging->evaluation->labels |= LABEL_NONDETERMINISTIC;
     }
@@ -177,8 +183,8 @@ static bool look_for_nondeterminism(struct judging *judging, struct error *err)
 }
 
 /* Model and candidate constructed anew under `seed`; parameters copied by name where they match. */
-static bool reconstruct(struct judging *judging, uint64_t seed, enum model_mode mode,
-                        bool adopt, struct error *err)
+static bool reconstruct(struct judging *judging, uint64_t seed, enum model_mode mode, bool adopt,
+                        struct error *err)
 {
     bool matched;
     char reason[512];
@@ -269,22 +275,26 @@ static void decide(struct judging *judging, bool live_random)
     for (unsigned i = 0; i < CONTROL_COUNT; i++) {
         if (evaluation->controls[i].run && evaluation->controls[i].passes) {
             evaluation->labels |= LABEL_INSENSITIVE;
-            judging_decide(judging, VERDICT_PROBLEM_UNFIT, "insensitive: %s keeps within the budget on every "
-                           "family, so no kernel can be verified by it", control_name((enum control)i));
+            judging_decide(judging, VERDICT_PROBLEM_UNFIT,
+                           "insensitive: %s keeps within the budget on every "
+                           "family, so no kernel can be verified by it",
+                           control_name((enum control)i));
             return;
         }
     }
     if (failed >= 0 && live_random) {
-        judging_decide(judging, VERDICT_PROBLEM_UNFIT, "forward draws random numbers, and the candidate draws "
-                       "others from the same generator state: a right kernel cannot be told from a wrong one");
+        judging_decide(
+            judging, VERDICT_PROBLEM_UNFIT,
+            "forward draws random numbers, and the candidate draws "
+            "others from the same generator state: a right kernel cannot be told from a wrong one");
         return;
     }
     if (failed >= 0) {
         const struct family_evidence *evidence = &evaluation->families[failed];
 
         judging_decide(judging, VERDICT_WRONG, "%s (%s): %.600s%s%.200s", family_table[failed].id,
-                       family_table[failed].transform, evidence->reason, evidence->worst[0] ? "; " : "",
-                       evidence->worst);
+                       family_table[failed].transform, evidence->reason,
+                       evidence->worst[0] ? "; " : "", evidence->worst);
         return;
     }
     if (!passed)
@@ -322,7 +332,8 @@ static bool check_families(struct judging *judging, struct error *err)
     if (!judging_load(judging, job, false, err) ||
         !judging_construct(judging, job, judging->model_seed, MODEL_PLAIN,
                            "constructing the candidate", err) ||
-        !judging_adopt(judging, job, &matched, reason, sizeof(reason), "receiving parameters", err) ||
+        !judging_adopt(judging, job, &matched, reason, sizeof(reason), "receiving parameters",
+                       err) ||
         !judging_give_set(judging, job, 0, err) || !judging_give_output(judging, job, err))
         return false;
     judging->candidate_loaded = true;

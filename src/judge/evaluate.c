@@ -15,13 +15,6 @@
 
 #define SOURCE_MAX (8u << 20)
 
-void judging_progress(struct judging *judging, enum stage stage, const char *what, unsigned done,
-                      unsigned total)
-{
-    if (judging->request->progress)
-        judging->request->progress(judging->request->progress_context, stage, what, done, total);
-}
-
 static bool problem_load(struct judging *judging, struct error *err)
 {
     CLEANUP_FD int source_fd = -1;
@@ -54,13 +47,13 @@ static int read_sources(struct judging *judging, struct error *err)
     const struct request *request = judging->request;
     struct evaluation *evaluation = judging->evaluation;
 
-    if (file_read(request->problem_path, SOURCE_MAX, &judging->problem, &judging->problem_length, err) <
-            0 ||
-        file_read(request->candidate_path, SOURCE_MAX, &judging->candidate, &judging->candidate_length,
-                  err) < 0)
+    if (file_read(request->problem_path, SOURCE_MAX, &judging->problem, &judging->problem_length,
+                  err) < 0 ||
+        file_read(request->candidate_path, SOURCE_MAX, &judging->candidate,
+                  &judging->candidate_length, err) < 0)
         return -1;
-    text_clean_line(evaluation->problem_path, sizeof(evaluation->problem_path), request->problem_path,
-                    strlen(request->problem_path));
+    text_clean_line(evaluation->problem_path, sizeof(evaluation->problem_path),
+                    request->problem_path, strlen(request->problem_path));
     text_clean_line(evaluation->candidate_path, sizeof(evaluation->candidate_path),
                     request->candidate_path, strlen(request->candidate_path));
     hash_hex(judging->problem, judging->problem_length, evaluation->problem_hash);
@@ -78,21 +71,10 @@ int evaluate_check(const struct request *request, struct error *err)
 
         if (file_read(paths[i], SOURCE_MAX, &bytes, &length, err) < 0)
             return -1;
-        /* A candidate that is no text is judged (load_failed); a problem that is none is bad input. */
+        /* A candidate that is no text is judged (load_failed); a problem that is none is bad input.
+         */
         if (i == 0 && !text_is_utf8(bytes, length))
             return error_set(err, ERROR_USAGE, "%s: is not UTF-8 text", paths[i]);
-    }
-    return 0;
-}
-
-static int start(struct judging *judging, enum job_role role, unsigned flags, struct job **ret_job,
-                 struct error *err)
-{
-    if (job_start(judging->session, role, flags, ret_job, err) < 0)
-        return -1;
-    if (role == ROLE_CANDIDATE) {
-        (*ret_job)->on_build = judging_build;
-        (*ret_job)->build_context = judging;
     }
     return 0;
 }
@@ -107,40 +89,12 @@ static void note_environment(struct judging *judging)
     snprintf(evaluation->device_name, sizeof(evaluation->device_name), "%s", job->device_name);
     snprintf(evaluation->driver, sizeof(evaluation->driver), "%s", job->driver);
     snprintf(evaluation->dtype, sizeof(evaluation->dtype), "%s", judging->request->dtype);
-    snprintf(evaluation->torch_version, sizeof(evaluation->torch_version), "%s", session->torch_version);
+    snprintf(evaluation->torch_version, sizeof(evaluation->torch_version), "%s",
+             session->torch_version);
     snprintf(evaluation->python_version, sizeof(evaluation->python_version), "%s",
              session->python_version);
-    snprintf(evaluation->cuda_version, sizeof(evaluation->cuda_version), "%s", session->cuda_version);
-}
-
-/* Ends a job of the candidate's and keeps the end of what it printed. */
-static void finish_job(struct judging *judging, struct job **job)
-{
-    struct evaluation *evaluation = judging->evaluation;
-    char tail[TAIL_BYTES];
-    uint64_t total;
-    size_t length;
-
-    if (!*job)
-        return;
-    job_end(*job);
-    length = tail_read((*job)->output, tail, &total);
-    if (total && *job != judging->baseline_timed && *job != judging->baseline_memory &&
-        *job != judging->reference) {
-        text_clean_tail(evaluation->candidate_output, sizeof(evaluation->candidate_output), tail, length);
-        evaluation->candidate_output_bytes += total;
-    }
-    job_free(*job);
-    *job = NULL;
-}
-
-bool judging_restart_check(struct judging *judging, struct error *err)
-{
-    finish_job(judging, &judging->candidate_check);
-    if (start(judging, ROLE_CANDIDATE, 0, &judging->candidate_check, err) == 0)
-        return true;
-    judging->broken = true;
-    return false;
+    snprintf(evaluation->cuda_version, sizeof(evaluation->cuda_version), "%s",
+             session->cuda_version);
 }
 
 /* The seconds since *mark, less what builds took meanwhile; moves the mark. */
@@ -164,14 +118,16 @@ static bool run_stages(struct judging *judging, struct error *err)
     judging_progress(judging, STAGE_STARTUP, "starting processes", 0, 0);
     /* Drivers make contexts one after another: the two that are needed first come first, the others
      * while the reference works. No candidate code runs in any of them yet. */
-    if (start(judging, ROLE_REFERENCE, 0, &judging->reference, err) < 0 ||
-        start(judging, ROLE_CANDIDATE, JOB_GUARD, &judging->candidate_check, err) < 0 ||
+    if (judging_start(judging, ROLE_REFERENCE, 0, &judging->reference, err) < 0 ||
+        judging_start(judging, ROLE_CANDIDATE, JOB_GUARD, &judging->candidate_check, err) < 0 ||
         job_wait_ready(judging->reference, err) < 0 ||
         (with_timing &&
-         (start(judging, ROLE_CANDIDATE, 0, &judging->baseline_timed, err) < 0 ||
-          start(judging, ROLE_CANDIDATE, 0, &judging->candidate_timed, err) < 0 ||
-          start(judging, ROLE_CANDIDATE, JOB_COUNT_MEMORY, &judging->baseline_memory, err) < 0 ||
-          start(judging, ROLE_CANDIDATE, JOB_COUNT_MEMORY, &judging->candidate_memory, err) < 0))) {
+         (judging_start(judging, ROLE_CANDIDATE, 0, &judging->baseline_timed, err) < 0 ||
+          judging_start(judging, ROLE_CANDIDATE, 0, &judging->candidate_timed, err) < 0 ||
+          judging_start(judging, ROLE_CANDIDATE, JOB_COUNT_MEMORY, &judging->baseline_memory, err) <
+              0 ||
+          judging_start(judging, ROLE_CANDIDATE, JOB_COUNT_MEMORY, &judging->candidate_memory,
+                        err) < 0))) {
         judging->broken = true;
         return false;
     }
@@ -183,13 +139,13 @@ static bool run_stages(struct judging *judging, struct error *err)
     seconds->build = FIGURE((double)judging->build_ns / 1e9);
     seconds->correctness = lap(judging, &mark, &build_mark);
     /* Nothing of the candidate's may run beside what is timed. */
-    finish_job(judging, &judging->candidate_check);
+    judging_finish(judging, &judging->candidate_check);
     if (!go_on || !with_timing)
         return go_on;
     go_on = stage_timing(judging, err);
     seconds->timing = lap(judging, &mark, &build_mark);
-    finish_job(judging, &judging->candidate_timed);
-    finish_job(judging, &judging->baseline_timed);
+    judging_finish(judging, &judging->candidate_timed);
+    judging_finish(judging, &judging->baseline_timed);
     if (!go_on)
         return false;
     go_on = stage_memory(judging, err);
@@ -197,32 +153,8 @@ static bool run_stages(struct judging *judging, struct error *err)
     return go_on;
 }
 
-static void release(struct judging *judging)
-{
-    struct job *const jobs[] = {judging->candidate_check,  judging->candidate_timed,
-                                judging->baseline_timed,   judging->candidate_memory,
-                                judging->baseline_memory,  judging->reference};
-
-    for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
-        job_tell_end(jobs[i]);
-    finish_job(judging, &judging->candidate_check);
-    finish_job(judging, &judging->candidate_timed);
-    finish_job(judging, &judging->baseline_timed);
-    finish_job(judging, &judging->candidate_memory);
-    finish_job(judging, &judging->baseline_memory);
-    finish_job(judging, &judging->reference);
-    for (unsigned i = 0; i < SETS_MAX; i++)
-        shared_release(&judging->sets[i]);
-    shared_release(&judging->output);
-    shared_release(&judging->state);
-    if (judging->init_fd >= 0)
-        close(judging->init_fd);
-    free(judging->problem);
-    free(judging->candidate);
-}
-
-int evaluate(struct session *session, const struct request *request,
-             struct evaluation *evaluation, struct error *err)
+int evaluate(struct session *session, const struct request *request, struct evaluation *evaluation,
+             struct error *err)
 {
     struct judging judging = {
         .session = session, .request = request, .evaluation = evaluation, .init_fd = -1};
@@ -237,7 +169,7 @@ int evaluate(struct session *session, const struct request *request,
     } else {
         judging.broken = true;
     }
-    release(&judging);
+    judging_release(&judging);
     evaluation->seconds.total = FIGURE(clock_seconds_since(started));
     return judging.broken && !judging.decided ? -1 : 0;
 }

@@ -26,13 +26,13 @@ enum stage { STAGE_STARTUP, STAGE_BUILD, STAGE_CORRECTNESS, STAGE_TIMING, STAGE_
 struct request {
     const char *problem_path;
     const char *candidate_path;
-    const char *dtype;          /* fp32, bf16, fp16 */
+    const char *dtype;           /* fp32, bf16, fp16 */
     const char *baseline_matmul; /* highest, high, medium */
     bool seed_given;
     uint64_t seed;
-    double timeout_s;           /* any one step of the candidate */
+    double timeout_s; /* any one step of the candidate */
     double build_timeout_s;
-    double time_cap_s;          /* timing stage; 0: the device's default; < 0: no timing, no memory */
+    double time_cap_s; /* timing stage; 0: the device's default; < 0: no timing, no memory */
     /* Progress: called at the start of each stage, and within it when there is something to tell.
      * `done` of `total` steps; total 0: unknown. NULL: nobody wants to know. */
     void (*progress)(void *context, enum stage stage, const char *what, unsigned done,
@@ -48,7 +48,7 @@ struct request {
 /* Whether both files can be read at all (ERROR_USAGE): what can be told before anything starts. */
 int evaluate_check(const struct request *request, struct error *err);
 
-int evaluate(struct session *session, const struct request *request,
-             struct evaluation *evaluation, struct error *err);
+int evaluate(struct session *session, const struct request *request, struct evaluation *evaluation,
+             struct error *err);
 
 #endif

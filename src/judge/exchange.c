@@ -24,13 +24,14 @@ static bool shared_take(struct judging *judging, struct shared *shared, uint64_t
     if (fd_count != 2) {
         for (size_t i = 0; i < fd_count; i++)
             close(fds[i]);
-        error_set(err, ERROR_INTERNAL, "the reference process sent a region without its descriptors");
+        error_set(err, ERROR_INTERNAL,
+                  "the reference process sent a region without its descriptors");
         judging->broken = true;
         return false;
     }
     shared_release(shared);
-    *shared = (struct shared){
-        .present = true, .bytes = bytes, .region_fd = fds[0], .layout_fd = fds[1]};
+    *shared =
+        (struct shared){.present = true, .bytes = bytes, .region_fd = fds[0], .layout_fd = fds[1]};
     return true;
 }
 
@@ -50,7 +51,8 @@ static bool candid(struct judging *judging, struct job *job, const struct frame_
 {
     if (frame_done(reader))
         return true;
-    snprintf(job->failure.text, sizeof(job->failure.text), "malformed message: an answer of another form");
+    snprintf(job->failure.text, sizeof(job->failure.text),
+             "malformed message: an answer of another form");
     if (judging_blame(judging, job, JOB_FORGED, step, err) < 0)
         judging->broken = true;
     return false;

@@ -39,8 +39,7 @@ static int spawn(struct job *job, unsigned flags, int channel, int page, int rep
                  struct error *err)
 {
     struct session *session = job->session;
-    struct parent *parent =
-        job->role == ROLE_REFERENCE ? &session->reference : &session->candidate;
+    struct parent *parent = job->role == ROLE_REFERENCE ? &session->reference : &session->candidate;
     int fds[FRAME_FDS_MAX] = {channel, page, report, output};
     int reply_fds[FRAME_FDS_MAX];
     struct frame_reader reader;
@@ -60,7 +59,8 @@ static int spawn(struct job *job, unsigned flags, int channel, int page, int rep
     frame_put_int(&frame, PROCESSES_MAX);
     status = frame_send(parent->channel, &frame, fds, 4, SEND_TIMEOUT_NS, err);
     if (status == FRAME_OK)
-        status = frame_receive(parent->channel, &frame, reply_fds, &fd_count, SPAWN_TIMEOUT_NS, err);
+        status =
+            frame_receive(parent->channel, &frame, reply_fds, &fd_count, SPAWN_TIMEOUT_NS, err);
     if (status != FRAME_OK)
         return error_set(err, ERROR_INTERNAL, "a warm parent is gone");
     for (size_t i = 0; i < fd_count; i++)
@@ -102,13 +102,13 @@ int job_start(struct session *session, enum job_role role, unsigned flags, struc
         error_set(err, ERROR_USAGE, "TMPDIR is too long a path");
         goto out;
     }
-    /* Must exist when the job takes its rights away: a rule for a path that is not there is none. */
+    /* Must exist when the job takes its rights away: a rule for a path that is not there is none.
+     */
     if (mkdir(job->builds, 0700) < 0 || mkdir(job->scratch, 0700) < 0) {
         error_errno(err, ERROR_UNFIT, "creating %s", job->scratch);
         goto out;
     }
-    if (page_create(&page_fd, &job->page, err) < 0 ||
-        tail_start(&job->output, &output_fd, err) < 0)
+    if (page_create(&page_fd, &job->page, err) < 0 || tail_start(&job->output, &output_fd, err) < 0)
         goto out;
     job->page->spin_ns = session->on_cpu ? 0 : NS_PER_MS;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) < 0 ||
@@ -246,9 +246,10 @@ static enum job_outcome next_frame(struct job *job, uint64_t *deadline_ns, struc
         }
         if (now >= *deadline_ns)
             return JOB_TIMED_OUT;
-        if (poll(poll_fds, 2, *deadline_ns - now > 200 * NS_PER_MS
-                                  ? 200
-                                  : (int)((*deadline_ns - now) / NS_PER_MS) + 1) <= 0)
+        if (poll(poll_fds, 2,
+                 *deadline_ns - now > 200 * NS_PER_MS
+                     ? 200
+                     : (int)((*deadline_ns - now) / NS_PER_MS) + 1) <= 0)
             continue;
         /* What it said before it died comes first. */
         status = poll_fds[0].revents ? frame_receive(job->channel, frame, fds, fd_count, 0, err)
@@ -496,9 +497,8 @@ void job_describe_exit(const struct job *job, char *to, size_t size)
     if (!job->exit_known)
         snprintf(to, size, "vanished with its supervisor");
     else if (WIFSIGNALED(status))
-        snprintf(to, size, "was killed by SIG%s", sigabbrev_np(WTERMSIG(status))
-                                                      ? sigabbrev_np(WTERMSIG(status))
-                                                      : "?");
+        snprintf(to, size, "was killed by SIG%s",
+                 sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "?");
     else
         snprintf(to, size, "exited with status %d", WEXITSTATUS(status));
 }

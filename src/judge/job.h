@@ -24,11 +24,11 @@
 
 enum job_outcome {
     JOB_OK,
-    JOB_FAILED,    /* it answered MESSAGE_FAIL; see job->failure */
-    JOB_DIED,      /* see job->exit */
+    JOB_FAILED, /* it answered MESSAGE_FAIL; see job->failure */
+    JOB_DIED,   /* see job->exit */
     JOB_TIMED_OUT,
-    JOB_FORGED,    /* a malformed or unexpected message; see job->failure.text */
-    JOB_BROKEN,    /* kbv's own failure; `err` is set */
+    JOB_FORGED, /* a malformed or unexpected message; see job->failure.text */
+    JOB_BROKEN, /* kbv's own failure; `err` is set */
 };
 
 struct job_failure {

@@ -10,7 +10,7 @@
 #include "judge/job.h"
 #include "protocol/tensor.h"
 
-#define SETS_MAX 8
+#define SETS_MAX             8
 #define REFERENCE_TIMEOUT_NS (600 * NS_PER_S)
 
 /* Memory that the reference process shares: descriptors that every job gets a copy of. */
@@ -31,7 +31,7 @@ struct judging {
     size_t problem_length, candidate_length;
 
     struct job *reference;
-    struct job *candidate_check;  /* correctness, with guarded allocations */
+    struct job *candidate_check; /* correctness, with guarded allocations */
     struct job *candidate_timed, *baseline_timed;
     struct job *candidate_memory, *baseline_memory;
 
@@ -40,7 +40,7 @@ struct judging {
     struct shared output, state;
     unsigned set_generation[SETS_MAX]; /* counts the regions that held a set */
     unsigned given_generation;         /* of set 0, as the correctness job has it */
-    char description[3000]; /* of the expected output */
+    char description[3000];            /* of the expected output */
 
     bool decided; /* a verdict stands */
     bool broken;  /* err is set, and there is no verdict */
@@ -118,8 +118,15 @@ bool judging_accepts(const struct comparison *comparison, struct family_evidence
 /* The handler of a candidate's builds; the context is the struct judging. */
 int judging_build(void *context, struct job *job, int spec_fd, struct error *err);
 
+/* Starts a job; a candidate's builds will be answered. */
+int judging_start(struct judging *judging, enum job_role role, unsigned flags, struct job **ret_job,
+                  struct error *err);
+/* Ends a job, keeps the end of what the candidate printed, and clears the pointer. */
+void judging_finish(struct judging *judging, struct job **job);
 /* Ends the correctness job and starts one whose allocations are not guarded. */
 bool judging_restart_check(struct judging *judging, struct error *err);
+/* Ends all jobs and frees what the evaluation held. */
+void judging_release(struct judging *judging);
 
 /* Stages. Each returns false when the evaluation ends here: decided, or broken. */
 bool stage_correctness(struct judging *judging, struct error *err);

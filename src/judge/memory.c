@@ -16,9 +16,9 @@
 #include "base/secret.h"
 #include "judge/judging.h"
 
-#define CALLS          2 /* the first one warms up: workspaces, compilers */
-#define SAME_SHARE     0.02
-#define SAME_BYTES     (4.0 * (1 << 20))
+#define CALLS      2 /* the first one warms up: workspaces, compilers */
+#define SAME_SHARE 0.02
+#define SAME_BYTES (4.0 * (1 << 20))
 /* A process' modules, handles and events, which the driver also takes from free memory. */
 #define UNEXPLAINED_MIN (96.0 * (1 << 20))
 
@@ -84,8 +84,8 @@ static bool ask_counters(struct judging *judging, struct job *job, double ret_co
     return false;
 }
 
-static bool measure(struct judging *judging, struct job *job, bool baseline, struct usage *ret_usage,
-                    struct error *err)
+static bool measure(struct judging *judging, struct job *job, bool baseline,
+                    struct usage *ret_usage, struct error *err)
 {
     uint64_t timeout_ns = (uint64_t)(judging->request->timeout_s * 1e9), judge_ns, own_ns;
     bool on_cpu = judging->session->on_cpu, matched;
@@ -104,9 +104,10 @@ static bool measure(struct judging *judging, struct job *job, bool baseline, str
     else if (!ask_counters(judging, job, before, err))
         return false;
     if (!judging_load(judging, job, baseline, err) ||
-        !judging_construct(judging, job, judging->model_seed, MODEL_PLAIN, "constructing for memory",
-                           err) ||
-        !judging_adopt(judging, job, &matched, reason, sizeof(reason), "receiving parameters", err) ||
+        !judging_construct(judging, job, judging->model_seed, MODEL_PLAIN,
+                           "constructing for memory", err) ||
+        !judging_adopt(judging, job, &matched, reason, sizeof(reason), "receiving parameters",
+                       err) ||
         !judging_give_output(judging, job, err) || !judging_give_set(judging, job, 0, err) ||
         !blame(judging, job, job_timing_begin(job, err), err))
         return false;

@@ -28,11 +28,28 @@
 /* What a warm parent inherits of the user's environment: enough to find torch and compilers, no
  * credentials. */
 static const char *const environment_kept[] = {
-    "PATH",        "HOME",      "LANG",          "LC_ALL",           "LD_LIBRARY_PATH",
-    "CUDA_HOME",   "CUDA_PATH", "PYTHONPATH",    "PYTHONHOME",       "VIRTUAL_ENV",
-    "CUDA_VISIBLE_DEVICES",     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "TORCH_CUDA_ARCH_LIST",
-    "CC",          "CXX",       "TMPDIR",        "KBV_NVRTC_DIR",    "PYENV_VERSION",
-    "PYENV_ROOT",  "CUDA_MODULE_LOADING",        "OPENBLAS_CORETYPE",
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "VIRTUAL_ENV",
+    "CUDA_VISIBLE_DEVICES",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "TORCH_CUDA_ARCH_LIST",
+    "CC",
+    "CXX",
+    "TMPDIR",
+    "KBV_NVRTC_DIR",
+    "PYENV_VERSION",
+    "PYENV_ROOT",
+    "CUDA_MODULE_LOADING",
+    "OPENBLAS_CORETYPE",
 };
 
 static bool exists(const char *path)
@@ -42,7 +59,8 @@ static bool exists(const char *path)
 
 static int find_cache(struct session *session, struct error *err)
 {
-    const char *named = getenv("KBV_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *named = getenv("KBV_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
     char kernels[PATH_MAX + 16];
     int length;
 
@@ -180,17 +198,20 @@ static int parent_wait(struct session *session, struct parent *parent, struct er
                          START_TIMEOUT_NS / NS_PER_S);
     if (status != FRAME_OK) {
         last_output(parent, text, sizeof(text));
-        return error_set(err, ERROR_UNFIT, "%s cannot run kbv's worker: %s; name another python with "
-                         "--python, or see `kbv doctor`", session->python,
-                         text[0] ? text : "it ended without a word");
+        return error_set(err, ERROR_UNFIT,
+                         "%s cannot run kbv's worker: %s; name another python with "
+                         "--python, or see `kbv doctor`",
+                         session->python, text[0] ? text : "it ended without a word");
     }
     reader = frame_read(&frame);
     if (frame.type == MESSAGE_FAIL) {
         frame_get_int(&reader);
         frame_get_int(&reader);
         frame_get_text(&reader, text, sizeof(text));
-        return error_set(err, ERROR_UNFIT, "%s has no usable torch: %s; install it (pip install torch) "
-                         "or name another python with --python", session->python, text);
+        return error_set(err, ERROR_UNFIT,
+                         "%s has no usable torch: %s; install it (pip install torch) "
+                         "or name another python with --python",
+                         session->python, text);
     }
     frame_get_text(&reader, session->torch_version, sizeof(session->torch_version));
     frame_get_text(&reader, session->python_version, sizeof(session->python_version));

@@ -38,7 +38,12 @@
 #define CAP_SECONDS_CPU  0.6
 
 /* Who is timed. */
-enum arm { ARM_BASELINE, ARM_CANDIDATE, ARM_OTHER /* baseline, other matmul precision */, ARM_COUNT };
+enum arm {
+    ARM_BASELINE,
+    ARM_CANDIDATE,
+    ARM_OTHER /* baseline, other matmul precision */,
+    ARM_COUNT
+};
 
 struct block {
     unsigned calls;
@@ -59,7 +64,8 @@ struct timing {
 
 static struct job *job_of(const struct timing *timing, enum arm arm)
 {
-    return arm == ARM_CANDIDATE ? timing->judging->candidate_timed : timing->judging->baseline_timed;
+    return arm == ARM_CANDIDATE ? timing->judging->candidate_timed
+                                : timing->judging->baseline_timed;
 }
 
 static bool blame(struct timing *timing, enum arm arm, enum job_outcome outcome, struct error *err)
@@ -101,8 +107,9 @@ static bool check_output(struct timing *timing, unsigned set, uint64_t call_seed
         return false;
     }
     if (!judging_accepts(&comparison, &evidence)) {
-        judging_decide(judging, VERDICT_TAMPERED, "right when tested, wrong when timed: call %u, %.300s; %s",
-                       timing->calls, evidence.reason, evidence.worst);
+        judging_decide(judging, VERDICT_TAMPERED,
+                       "right when tested, wrong when timed: call %u, %.300s; %s", timing->calls,
+                       evidence.reason, evidence.worst);
         return false;
     }
     return true;
@@ -124,8 +131,8 @@ static bool one_call(struct timing *timing, enum arm arm, bool must_check, doubl
     /* The baseline is trusted not to remember contents, but its calls must see the device as the
      * candidate's do: clocks and memory differ measurably after a rewrite. */
     if (!judging_draw(judging, set, "D1",
-                      secret_derive(judging->evaluation->seed, "timed inputs", timing->draws), call_seed,
-                      false, &draw, err))
+                      secret_derive(judging->evaluation->seed, "timed inputs", timing->draws),
+                      call_seed, false, &draw, err))
         return false;
     if (!simple_request(judging, MESSAGE_FLUSH, err))
         return false;
@@ -167,8 +174,8 @@ static bool set_matmul(struct timing *timing, const char *precision, struct erro
         return false;
     frame_init(&frame, MESSAGE_MATMUL);
     frame_put_text(&frame, precision);
-    return judging_ask(judging, judging->baseline_timed, &frame, NULL, 0, &frame, "a change of precision",
-                       err) &&
+    return judging_ask(judging, judging->baseline_timed, &frame, NULL, 0, &frame,
+                       "a change of precision", err) &&
            blame(timing, ARM_BASELINE, job_timing_begin(judging->baseline_timed, err), err);
 }
 
@@ -182,9 +189,9 @@ static bool one_round(struct timing *timing, struct error *err)
 
     if (!one_block(timing, first, must_check, err) || !one_block(timing, second, must_check, err))
         return false;
-    if (timing->other &&
-        (!set_matmul(timing, speed->other_matmul, err) || !one_block(timing, ARM_OTHER, false, err) ||
-         !set_matmul(timing, speed->baseline_matmul, err)))
+    if (timing->other && (!set_matmul(timing, speed->other_matmul, err) ||
+                          !one_block(timing, ARM_OTHER, false, err) ||
+                          !set_matmul(timing, speed->baseline_matmul, err)))
         return false;
     timing->rounds++;
     return true;
@@ -288,8 +295,8 @@ static bool narrow_enough(const struct timing *timing, struct error *err)
     bool narrow = false;
 
     if (series_make(timing, &series) == 0 &&
-        interval_of(timing, series.counted[ARM_BASELINE], series.counted[ARM_CANDIDATE], &interval) ==
-            0)
+        interval_of(timing, series.counted[ARM_BASELINE], series.counted[ARM_CANDIDATE],
+                    &interval) == 0)
         narrow = interval.high - interval.value <= INTERVAL_TARGET * interval.value &&
                  interval.value - interval.low <= INTERVAL_TARGET * interval.value;
     series_release(&series);
@@ -327,8 +334,10 @@ static void look_for_mismatch(const struct timing *timing, const struct series *
         }
     }
     if (longer * 4 > calls || shorter * 2 > calls)
-        judging_decide(timing->judging, VERDICT_TAMPERED, "timing mismatch: its own clock and the judge's "
-                       "disagree in %zu of %zu calls", longer > shorter ? longer : shorter, calls);
+        judging_decide(timing->judging, VERDICT_TAMPERED,
+                       "timing mismatch: its own clock and the judge's "
+                       "disagree in %zu of %zu calls",
+                       longer > shorter ? longer : shorter, calls);
 }
 
 static void look_for_impossible_speed(struct judging *judging)
@@ -347,9 +356,11 @@ static void look_for_impossible_speed(struct judging *judging)
     speed->floor_ms = FIGURE((bytes - cached) / bandwidth * 1e3);
     if (speed->candidate_ms.value < speed->floor_ms.value &&
         speed->baseline_ms.value >= speed->floor_ms.value)
-        judging_decide(judging, VERDICT_IMPOSSIBLE_SPEED,
-                       "%.4g ms; reading the inputs and writing the output takes %.4g ms at the device's "
-                       "peak bandwidth", speed->candidate_ms.value, speed->floor_ms.value);
+        judging_decide(
+            judging, VERDICT_IMPOSSIBLE_SPEED,
+            "%.4g ms; reading the inputs and writing the output takes %.4g ms at the device's "
+            "peak bandwidth",
+            speed->candidate_ms.value, speed->floor_ms.value);
 }
 
 static enum speed_class class_of(const struct stats_interval *interval)
@@ -368,11 +379,11 @@ static bool conclude(struct timing *timing, struct error *err)
     bool complete = false;
 
     if (series_make(timing, &series) < 0 ||
-        interval_of(timing, series.counted[ARM_BASELINE], series.counted[ARM_CANDIDATE], &interval) <
-            0 ||
+        interval_of(timing, series.counted[ARM_BASELINE], series.counted[ARM_CANDIDATE],
+                    &interval) < 0 ||
         interval_of(timing, series.judge[ARM_BASELINE], series.judge[ARM_CANDIDATE], &wall) < 0 ||
-        (timing->other &&
-         interval_of(timing, series.counted[ARM_OTHER], series.counted[ARM_CANDIDATE], &other) < 0)) {
+        (timing->other && interval_of(timing, series.counted[ARM_OTHER],
+                                      series.counted[ARM_CANDIDATE], &other) < 0)) {
         error_set(err, ERROR_INTERNAL, "out of memory");
         judging->broken = true;
         goto out;
@@ -444,9 +455,10 @@ static bool prepare_job(struct timing *timing, enum arm arm, struct error *err)
         return false;
     }
     if (!judging_load(judging, job, baseline, err) ||
-        !judging_construct(judging, job, judging->model_seed, MODEL_PLAIN, "constructing for timing",
-                           err) ||
-        !judging_adopt(judging, job, &matched, reason, sizeof(reason), "receiving parameters", err) ||
+        !judging_construct(judging, job, judging->model_seed, MODEL_PLAIN,
+                           "constructing for timing", err) ||
+        !judging_adopt(judging, job, &matched, reason, sizeof(reason), "receiving parameters",
+                       err) ||
         !judging_give_output(judging, job, err))
         return false;
     for (unsigned i = 0; i < timing->set_count; i++) {
@@ -467,8 +479,8 @@ static bool prepare(struct timing *timing, struct error *err)
         return false;
     for (unsigned i = 0; i < timing->set_count; i++) {
         if (!judging_draw(judging, i, "D1",
-                          secret_derive(judging->evaluation->seed, "first timed inputs", i), 0, false,
-                          &draw, err))
+                          secret_derive(judging->evaluation->seed, "first timed inputs", i), 0,
+                          false, &draw, err))
             return false;
     }
     if (!prepare_job(timing, ARM_BASELINE, err) || !prepare_job(timing, ARM_CANDIDATE, err))
@@ -493,7 +505,8 @@ static bool prepare(struct timing *timing, struct error *err)
 
 bool stage_timing(struct judging *judging, struct error *err)
 {
-    struct timing timing = {.judging = judging, .set_count = sets_wanted(judging),
+    struct timing timing = {.judging = judging,
+                            .set_count = sets_wanted(judging),
                             .rounds_max = EVALUATION_BLOCKS_MAX / 2};
     struct speed_evidence *speed = &judging->evaluation->speed;
     double cap_s = judging->request->time_cap_s, judge_ms, own_ms;

@@ -41,7 +41,8 @@ int blob_read(int fd, size_t max_length, char **ret_bytes, size_t *ret_length, s
     size_t length;
 
     if (seals < 0 || (seals & (F_SEAL_WRITE | F_SEAL_SHRINK)) != (F_SEAL_WRITE | F_SEAL_SHRINK))
-        return error_set(err, ERROR_INTERNAL, "a message came with a descriptor that is not sealed");
+        return error_set(err, ERROR_INTERNAL,
+                         "a message came with a descriptor that is not sealed");
     if (fstat(fd, &status) < 0)
         return error_errno(err, ERROR_INTERNAL, "reading a blob");
     if (status.st_size < 0 || (uint64_t)status.st_size > max_length)

@@ -297,7 +297,9 @@ enum frame_status frame_receive(int socket, struct frame *ret_frame, int *fds, s
             struct cmsghdr align;
         } control = {0};
         struct iovec iov = {.iov_base = ret_frame, .iov_len = FRAME_BYTES};
-        struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
+        struct msghdr message = {.msg_iov = &iov,
+                                 .msg_iovlen = 1,
+                                 .msg_control = control.bytes,
                                  .msg_controllen = sizeof(control.bytes)};
         enum frame_status ready = wait_ready(socket, POLLIN, deadline);
         const char *wrong = NULL;

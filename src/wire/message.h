@@ -54,32 +54,32 @@ enum message {
 #define X(name) MESSAGE_##name,
     MESSAGE_LIST(X)
 #undef X
-    MESSAGE_COUNT
+        MESSAGE_COUNT
 };
 
 /* What a MESSAGE_FAIL is about. */
 #define FAIL_LIST(X)                                                                               \
-    X(SYNTAX)        /* the file is not valid Python */                                            \
+    X(SYNTAX) /* the file is not valid Python */                                                   \
     X(ENCODING)                                                                                    \
     X(EMPTY)                                                                                       \
-    X(IMPORT)        /* running the file raised */                                                 \
-    X(NO_MODEL)      /* no class Model or ModelNew */                                              \
+    X(IMPORT)   /* running the file raised */                                                      \
+    X(NO_MODEL) /* no class Model or ModelNew */                                                   \
     X(NO_GET_INPUTS)                                                                               \
-    X(RAISED)        /* the constructor, get_inputs or forward raised */                           \
+    X(RAISED) /* the constructor, get_inputs or forward raised */                                  \
     X(OUT_OF_MEMORY)                                                                               \
-    X(BUILD)         /* the compiler failed */                                                     \
-    X(OUTPUT)        /* the output is no plain tensor */                                           \
-    X(FORM)          /* the output has no tensor, or one on another device */                      \
-    X(NO_SPACE)      /* the scratch directory's file system is full */                             \
-    X(UNFIT)         /* this machine cannot: no device, no sandbox */                              \
-    X(INTERNAL)      /* a defect of kbv */
+    X(BUILD)    /* the compiler failed */                                                          \
+    X(OUTPUT)   /* the output is no plain tensor */                                                \
+    X(FORM)     /* the output has no tensor, or one on another device */                           \
+    X(NO_SPACE) /* the scratch directory's file system is full */                                  \
+    X(UNFIT)    /* this machine cannot: no device, no sandbox */                                   \
+    X(INTERNAL) /* a defect of kbv */
 
 enum fail_kind {
     FAIL_NONE,
 #define X(name) FAIL_##name,
     FAIL_LIST(X)
 #undef X
-    FAIL_COUNT
+        FAIL_COUNT
 };
 
 enum model_mode {

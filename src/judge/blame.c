@@ -153,7 +153,7 @@ int judging_blame_reference(struct judging *judging, enum job_outcome outcome, s
                              judging->evaluation->device_name, job->failure.text);
         case FAIL_NO_SPACE:
             return error_set(err, ERROR_USAGE,
-                             "%s: no space left; set TMPDIR to a directory with more",
+                             "%s: No space left on device; set TMPDIR to a directory with more",
                              job->scratch);
         case FAIL_RAISED:
             judging_decide(judging, VERDICT_PROBLEM_UNFIT, "%s", job->failure.text);

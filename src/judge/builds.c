@@ -87,7 +87,7 @@ static int compile(struct judging *judging, const char *spec, size_t spec_length
         if (strstr(text, "No space left on device") ||
             strstr(judging->evaluation->build_log, "No space left on device")) {
             error_set(err, ERROR_USAGE,
-                      "%s: no space left for the build; set TMPDIR to a directory with "
+                      "%s: No space left on device for the build; set TMPDIR to a directory with "
                       "more",
                       builder->scratch);
             status = -1;

@@ -19,7 +19,7 @@ struct probe_answer {
 /* Limits that every process meets, so that the layers behind them are tried too. */
 static const struct sandbox_policy probe_policy = {
     .mode = SANDBOX_AUTO,
-    .memory_bytes = 1ull << 40,
+    .memory_bytes = 1ull << 50, /* a sanitizer's shadow is mapped in this process, too */
     .processes = 512,
 };
 

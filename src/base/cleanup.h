@@ -43,10 +43,10 @@ static inline void cleanup_file(FILE **file)
         fclose(*file);
 }
 
-#define CLEANUP_FD   __attribute__((cleanup(cleanup_fd)))
-#define CLEANUP_FREE __attribute__((cleanup(cleanup_free)))
-#define CLEANUP_FILE __attribute__((cleanup(cleanup_file)))
-#define MUST_CHECK   __attribute__((warn_unused_result))
+#define CLEANUP_FD        __attribute__((cleanup(cleanup_fd)))
+#define CLEANUP_FREE      __attribute__((cleanup(cleanup_free)))
+#define CLEANUP_FILE      __attribute__((cleanup(cleanup_file)))
+#define MUST_CHECK        __attribute__((warn_unused_result))
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
 #endif

@@ -27,7 +27,10 @@ struct error {
     char text[1024];
 };
 
-#define ERROR_INIT {0}
+#define ERROR_INIT                                                                                 \
+    {                                                                                              \
+        0                                                                                          \
+    }
 
 /* Sets kind and text; always returns -1, so that `return error_set(...)` reads well. */
 int error_set(struct error *err, enum error_kind kind, const char *format, ...)

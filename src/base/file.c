@@ -141,20 +141,3 @@ void directory_remove(const char *path)
 {
     remove_below(AT_FDCWD, path, 0);
 }
-
-int directory_of_executable(char *to, size_t size, struct error *err)
-{
-    char path[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
-    char *slash;
-
-    if (length < 0)
-        return error_errno(err, ERROR_UNFIT, "reading /proc/self/exe (is /proc mounted?)");
-    path[length] = '\0';
-    slash = strrchr(path, '/');
-    if (slash)
-        *slash = '\0';
-    if ((size_t)snprintf(to, size, "%s", path) >= size)
-        return error_set(err, ERROR_UNFIT, "the path of kbv's executable is too long");
-    return 0;
-}

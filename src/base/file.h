@@ -21,7 +21,4 @@ int directory_make(const char *path, struct error *err);
  * without end, directories without permissions, deep nesting. Best effort; nothing is reported. */
 void directory_remove(const char *path);
 
-/* The directory that holds this executable, without a trailing slash. */
-int directory_of_executable(char *to, size_t size, struct error *err);
-
 #endif

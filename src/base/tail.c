@@ -10,8 +10,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define LAST_BYTES_MAX ((size_t)1 << 20)
+
 struct tail {
     pthread_t thread;
+    bool joined;
     pthread_mutex_t lock;
     int read_fd;
     int stop_fd;
@@ -32,29 +35,29 @@ static void *drain(void *argument)
 {
     struct tail *tail = argument;
     char chunk[64 << 10];
+    size_t last = LAST_BYTES_MAX;
+    bool stopping = false;
 
-    for (;;) {
+    while (!stopping || last > 0) {
         struct pollfd fds[2] = {{.fd = tail->read_fd, .events = POLLIN},
                                 {.fd = tail->stop_fd, .events = POLLIN}};
         ssize_t got;
 
-        if (poll(fds, 2, -1) < 0) {
+        if (poll(fds, 2, stopping ? 0 : -1) < 0) {
             if (errno == EINTR)
                 continue;
             break;
         }
-        if (fds[0].revents) {
-            got = read(tail->read_fd, chunk, sizeof(chunk));
-            if (got > 0) {
-                /* Of a large chunk only the end can stay; the count must not miss the rest. */
-                keep(tail, chunk, (size_t)got);
-                continue;
-            }
-            if (got == 0 || (errno != EINTR && errno != EAGAIN))
-                break;
-        }
-        if (fds[1].revents)
+        /* What is in the pipe when the drain ends is read still, but of a flood only so much. */
+        stopping = stopping || fds[1].revents;
+        got = fds[0].revents ? read(tail->read_fd, chunk, sizeof(chunk)) : -1;
+        if (got > 0) {
+            keep(tail, chunk, (size_t)got);
+            if (stopping)
+                last = last > (size_t)got ? last - (size_t)got : 0;
+        } else if (got == 0 || stopping || (fds[0].revents && errno != EINTR && errno != EAGAIN)) {
             break;
+        }
     }
     return NULL;
 }
@@ -104,15 +107,23 @@ size_t tail_read(struct tail *tail, char to[TAIL_BYTES], uint64_t *ret_total_byt
     return length;
 }
 
-void tail_free(struct tail *tail)
+void tail_stop(struct tail *tail)
 {
     uint64_t one = 1;
 
-    if (!tail)
+    if (!tail || tail->joined)
         return;
     if (write(tail->stop_fd, &one, sizeof(one)) < 0)
         abort(); /* an eventfd takes 2^64 - 2 such writes */
     pthread_join(tail->thread, NULL);
+    tail->joined = true;
+}
+
+void tail_free(struct tail *tail)
+{
+    if (!tail)
+        return;
+    tail_stop(tail);
     pthread_mutex_destroy(&tail->lock);
     close(tail->read_fd);
     close(tail->stop_fd);

@@ -23,7 +23,11 @@ int tail_start(struct tail **ret_tail, int *ret_write_fd, struct error *err);
 /* Copies the last bytes so far, oldest first; returns how many (at most TAIL_BYTES). */
 size_t tail_read(struct tail *tail, char to[TAIL_BYTES], uint64_t *ret_total_bytes);
 
-/* Stops draining, whoever still holds the other end. NULL is allowed. */
+/* Takes what is in the pipe now and drains no more, whoever still holds the other end: after it,
+ * tail_read() has everything that an ended process said. NULL is allowed. */
+void tail_stop(struct tail *tail);
+
+/* Stops and frees. NULL is allowed. */
 void tail_free(struct tail *tail);
 
 #endif

@@ -17,31 +17,39 @@ bool cache_name_valid(const char *name)
                length;
 }
 
-bool cache_fetch(const char *cache, const char *key, const char *directory, char *ret_path,
-                 size_t path_size)
+/* The library in `directory`, by its name; false where there is none. */
+static bool find_library(const char *directory, char *ret_name, size_t name_size)
 {
-    char entry[PATH_MAX], from[PATH_MAX + 256], to[PATH_MAX + 256];
-    struct error ignored = ERROR_INIT;
     struct dirent *item;
     bool found = false;
-    DIR *listing;
+    DIR *listing = opendir(directory);
 
-    snprintf(entry, sizeof(entry), "%s/builds/%s", cache, key);
-    listing = opendir(entry);
-    if (!listing)
-        return false;
-    while (!found && (item = readdir(listing))) {
-        if (!cache_name_valid(item->d_name))
-            continue;
-        snprintf(from, sizeof(from), "%s/%s", entry, item->d_name);
-        snprintf(to, sizeof(to), "%s/%s", directory, item->d_name);
-        if (file_copy(from, to, 0, &ignored) == 0 && strlen(to) < path_size) {
-            strcpy(ret_path, to);
+    while (listing && !found && (item = readdir(listing))) {
+        if (cache_name_valid(item->d_name) && strlen(item->d_name) < name_size) {
+            strcpy(ret_name, item->d_name);
             found = true;
         }
     }
-    closedir(listing);
+    if (listing)
+        closedir(listing);
     return found;
+}
+
+bool cache_fetch(const char *cache, const char *key, const char *directory, char *ret_path,
+                 size_t path_size)
+{
+    char entry[PATH_MAX], place[PATH_MAX], from[PATH_MAX + 256], name[256];
+    struct error ignored = ERROR_INIT;
+
+    snprintf(place, sizeof(place), "%s/%s", directory, key);
+    if (find_library(place, name, sizeof(name)))
+        return (size_t)snprintf(ret_path, path_size, "%s/%s", place, name) < path_size;
+    snprintf(entry, sizeof(entry), "%s/builds/%s", cache, key);
+    if (!find_library(entry, name, sizeof(name)))
+        return false;
+    snprintf(from, sizeof(from), "%s/%s", entry, name);
+    return (size_t)snprintf(ret_path, path_size, "%s/%s", place, name) < path_size &&
+           directory_make(place, &ignored) == 0 && file_copy(from, ret_path, 0, &ignored) == 0;
 }
 
 int cache_keep(const char *cache, const char *key, const char *library, struct error *err)

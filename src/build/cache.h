@@ -14,8 +14,11 @@
 
 #include "base/error.h"
 
-/* Copies the entry's library into `directory` (its file name kept) and stores the path there.
- * True when there was one. */
+/*
+ * Copies the entry's library to `directory`/`key`/ (its file name kept) and stores its path. True
+ * when there was one. A library that is there already stays untouched: a process may have it
+ * loaded, and another extension may have the same name.
+ */
 bool cache_fetch(const char *cache, const char *key, const char *directory, char *ret_path,
                  size_t path_size);
 

@@ -47,6 +47,7 @@ static int take_label(const char *text, unsigned *ret_label)
 static int take_row(char *line, const char *root, struct manifest_row *row, const char **ret_wrong)
 {
     char *columns[COLUMN_COUNT];
+    const char *speed;
 
     for (int i = 0; i < COLUMN_COUNT; i++) {
         columns[i] = strsep(&line, "\t");
@@ -71,6 +72,16 @@ static int take_row(char *line, const char *root, struct manifest_row *row, cons
     row->on_cpu = strstr(columns[DEVICES], "cpu") != NULL;
     row->on_cuda = strstr(columns[DEVICES], "cuda") != NULL;
     row->quick = strcmp(columns[QUICK], "yes") == 0;
+    speed = strsep(&line, "\t");
+    *ret_wrong = "has another speed than faster, !faster or -";
+    if (!speed || strcmp(speed, "-") == 0)
+        row->speed = SPEED_ANY;
+    else if (strcmp(speed, "faster") == 0)
+        row->speed = SPEED_MUST_GAIN;
+    else if (strcmp(speed, "!faster") == 0)
+        row->speed = SPEED_MUST_NOT_GAIN;
+    else
+        return -1;
     return 0;
 }
 

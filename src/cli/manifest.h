@@ -3,7 +3,8 @@
  *
  * A tab-separated file with a heading: id, problem, candidate (paths relative to the manifest's
  * parent directory), expected verdicts joined by '|', expected label or '-', devices joined by ',',
- * quick (yes or no), note. Errors name file and line.
+ * quick (yes or no), note, and, where it is there, speed (`faster`, `!faster`, or `-`). Errors name
+ * file and line.
  */
 #ifndef KBV_CLI_MANIFEST_H
 #define KBV_CLI_MANIFEST_H
@@ -20,6 +21,8 @@ struct manifest_row {
     unsigned label;                      /* enum label, 0: any */
     bool on_cpu, on_cuda;
     bool quick;
+    /* What must hold of its speed: nothing, faster, or not faster. */
+    enum { SPEED_ANY, SPEED_MUST_GAIN, SPEED_MUST_NOT_GAIN } speed;
 };
 
 struct manifest {

@@ -198,7 +198,9 @@ bool judging_ask_reference(struct judging *judging, struct frame *request, const
 bool judging_ask(struct judging *judging, struct job *job, struct frame *request, const int *fds,
                  size_t fd_count, struct frame *reply, const char *step, struct error *err)
 {
-    uint64_t timeout_ns = (uint64_t)(judging->request->timeout_s * 1e9);
+    bool trusted = job == judging->baseline_timed || job == judging->baseline_memory;
+    uint64_t timeout_ns =
+        trusted ? REFERENCE_TIMEOUT_NS : (uint64_t)(judging->request->timeout_s * 1e9);
     enum job_outcome outcome =
         job_request(job, request, fds, fd_count, timeout_ns, reply, NULL, NULL, err);
 

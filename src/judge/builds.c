@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -12,7 +13,9 @@
 #include "judge/judging.h"
 #include "wire/blob.h"
 
-#define SPEC_MAX (16u << 20)
+#define SPEC_MAX   (16u << 20)
+#define BUILDS_MAX 32 /* of one evaluation: its processes ask for the same ones again */
+#define FULL_BYTES (1u << 20)
 
 static int answer(struct job *job, const char *path, const char *text, struct error *err)
 {
@@ -49,10 +52,20 @@ static void keep_log(struct judging *judging, struct job *builder)
 {
     char tail[TAIL_BYTES];
     uint64_t total;
-    size_t length = tail_read(builder->output, tail, &total);
+    size_t length;
+
+    tail_stop(builder->output);
+    length = tail_read(builder->output, tail, &total);
 
     text_clean_tail(judging->evaluation->build_log, sizeof(judging->evaluation->build_log), tail,
                     length);
+}
+
+static bool is_full(const char *path)
+{
+    struct statvfs status;
+
+    return statvfs(path, &status) == 0 && (uint64_t)status.f_bavail * status.f_frsize < FULL_BYTES;
 }
 
 /* Runs the builder. 0 with a path, 1 with a complaint in `text`, -1 with `err`. */
@@ -61,7 +74,8 @@ static int compile(struct judging *judging, const char *spec, size_t spec_length
                    struct error *err)
 {
     uint64_t timeout_ns = (uint64_t)(judging->request->build_timeout_s * 1e9);
-    char product[PATH_MAX + 512], name[256];
+    char product[PATH_MAX + 512], place[PATH_MAX + 128], name[256];
+    struct error ignored = ERROR_INIT;
     CLEANUP_FD int spec_fd = -1;
     struct job *builder = NULL;
     struct frame_reader reader;
@@ -84,8 +98,8 @@ static int compile(struct judging *judging, const char *spec, size_t spec_length
         break;
     case JOB_FAILED:
         snprintf(text, text_size, "%.1000s", builder->failure.text);
-        if (strstr(text, "No space left on device") ||
-            strstr(judging->evaluation->build_log, "No space left on device")) {
+        /* Asked of the system: a compiler says what sources make it say. */
+        if (is_full(builder->scratch)) {
             error_set(err, ERROR_USAGE,
                       "%s: No space left on device for the build; set TMPDIR to a directory with "
                       "more",
@@ -114,13 +128,16 @@ static int compile(struct judging *judging, const char *spec, size_t spec_length
         goto out;
     }
     snprintf(product, sizeof(product), "%s/%s", builder->scratch, name);
-    if ((size_t)snprintf(ret_path, path_size, "%s/%s", job->builds, name + 6) >= path_size ||
-        file_copy(product, ret_path, 0, err) < 0 ||
-        cache_keep(judging->session->cache, key, ret_path, err) < 0) {
+    snprintf(place, sizeof(place), "%s/%s", job->builds, key);
+    if ((size_t)snprintf(ret_path, path_size, "%s/%s", place, name + 6) >= path_size ||
+        directory_make(place, err) < 0 || file_copy(product, ret_path, 0, err) < 0) {
         error_context(err, "keeping a finished build");
         status = -1;
         goto out;
     }
+    /* A cache that is full or read-only costs time, not the evaluation. */
+    if (cache_keep(judging->session->cache, key, ret_path, &ignored) < 0)
+        ignored.kind = ERROR_NONE;
     status = 0;
 out:
     job_free(builder);
@@ -142,6 +159,9 @@ int judging_build(void *context, struct job *job, int spec_fd, struct error *err
         return answer(job, "", ignored.text, err);
     build_key(judging, spec, length, key);
     if (!cache_fetch(judging->session->cache, key, job->builds, path, sizeof(path))) {
+        if (judging->builds++ == BUILDS_MAX ||
+            (double)judging->build_ns > 2e9 * judging->request->build_timeout_s)
+            return answer(job, "", "the candidate asks for too many builds", err);
         judging_progress(judging, STAGE_BUILD, "compiling", 0, 0);
         status =
             compile(judging, spec, length, job, key, path, sizeof(path), text, sizeof(text), err);

@@ -257,6 +257,11 @@ static bool note_oracle(struct judging *judging, bool *ret_live_random, struct e
     frame_get_text(&reader, judging->evaluation->oracle, sizeof(judging->evaluation->oracle));
     *ret_live_random = frame_get_int(&reader) == 1;
     judging->matmul_matters = frame_get_int(&reader) == 1;
+    if (!frame_done(&reader)) {
+        error_set(err, ERROR_INTERNAL, "the reference process gave an answer of another form");
+        judging->broken = true;
+        return false;
+    }
     return true;
 }
 

@@ -171,5 +171,5 @@ int evaluate(struct session *session, const struct request *request, struct eval
     }
     judging_release(&judging);
     evaluation->seconds.total = FIGURE(clock_seconds_since(started));
-    return judging.broken && !judging.decided ? -1 : 0;
+    return judging.decided ? 0 : -1;
 }

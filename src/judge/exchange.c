@@ -78,7 +78,44 @@ bool judging_model(struct judging *judging, uint64_t seed, enum model_mode mode,
     bytes = frame_get_int(&reader);
     if (!understood(judging, &reader, err))
         return false;
-    return bytes == 0 || shared_take(judging, &judging->state, (uint64_t)bytes, fds, fd_count, err);
+    if (bytes == 0)
+        return true;
+    judging->state_generation++;
+    return shared_take(judging, &judging->state, (uint64_t)bytes, fds, fd_count, err);
+}
+
+bool judging_simple(struct judging *judging, enum message message, struct error *err)
+{
+    struct frame frame;
+
+    frame_init(&frame, (uint16_t)message);
+    return judging_ask_reference(judging, &frame, NULL, 0, &frame, NULL, NULL, err);
+}
+
+bool judging_publish(struct judging *judging, unsigned set, struct error *err)
+{
+    struct frame frame;
+
+    frame_init(&frame, MESSAGE_PUBLISH);
+    frame_put_int(&frame, set);
+    return judging_ask_reference(judging, &frame, NULL, 0, &frame, NULL, NULL, err);
+}
+
+bool judging_output_hash(struct judging *judging, uint64_t *ret_hash, struct error *err)
+{
+    struct frame_reader reader;
+    struct frame frame;
+    uint64_t hash;
+
+    frame_init(&frame, MESSAGE_OUTPUT_HASH);
+    if (!judging_ask_reference(judging, &frame, NULL, 0, &frame, NULL, NULL, err))
+        return false;
+    reader = frame_read(&frame);
+    hash = (uint64_t)frame_get_int(&reader);
+    if (!understood(judging, &reader, err))
+        return false;
+    *ret_hash = hash;
+    return true;
 }
 
 bool judging_load(struct judging *judging, struct job *job, bool baseline, struct error *err)
@@ -119,7 +156,7 @@ bool judging_adopt(struct judging *judging, struct job *job, bool *ret_matched, 
 {
     int fds[2] = {judging->state.region_fd, judging->state.layout_fd};
     /* A job maps the parameters' region once; its contents change in place after that. */
-    bool known = job->state_region == judging->state.region_fd + 1;
+    bool known = job->state_generation == judging->state_generation;
     struct frame_reader reader;
     struct frame frame;
     bool matched;
@@ -128,7 +165,7 @@ bool judging_adopt(struct judging *judging, struct job *job, bool *ret_matched, 
     frame_put_int(&frame, known ? 0 : (int64_t)judging->state.bytes);
     if (!judging_ask(judging, job, &frame, fds, known ? 0 : 2, &frame, step, err))
         return false;
-    job->state_region = judging->state.region_fd + 1;
+    job->state_generation = judging->state_generation;
     reader = frame_read(&frame);
     matched = frame_get_int(&reader) == 1;
     frame_get_text(&reader, ret_reason, reason_size);

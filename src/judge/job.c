@@ -24,7 +24,8 @@
 #define END_TIMEOUT_NS   (3 * NS_PER_S)
 #define SEND_TIMEOUT_NS  (10 * NS_PER_S)
 #define SLICE_NS         (5 * NS_PER_MS)
-#define PROCESSES_MAX    512
+/* Processes and threads: teams of OpenMP and of compilers grow with the cores. */
+#define PROCESSES_MAX (512 + 16 * sysconf(_SC_NPROCESSORS_ONLN))
 
 /* Host memory of a job: enough for any honest kernel, not enough to take the machine down. */
 static uint64_t memory_limit(const struct session *session)
@@ -76,6 +77,11 @@ static int spawn(struct job *job, unsigned flags, int channel, int page, int rep
     if (reader.broken || job->supervisor <= 0)
         return error_set(err, ERROR_INTERNAL, "a warm parent spoke out of turn");
     job->supervisor_fd = (int)syscall(SYS_pidfd_open, job->supervisor, 0);
+    if (job->supervisor_fd < 0) {
+        kill(job->supervisor, SIGTERM);
+        job->supervisor = 0;
+        return error_errno(err, ERROR_INTERNAL, "watching a job");
+    }
     return 0;
 }
 
@@ -229,10 +235,11 @@ static void close_all(const int *fds, size_t count)
 
 /*
  * Waits for a frame, the job's end, or the deadline. JOB_OK: a frame that is neither MESSAGE_FAIL
- * nor MESSAGE_BUILD. *deadline_ns moves by what builds took.
+ * nor MESSAGE_BUILD. *deadline_ns moves by what builds took. With `ret_built`, it also returns
+ * after a build was answered, and says so.
  */
 static enum job_outcome next_frame(struct job *job, uint64_t *deadline_ns, struct frame *frame,
-                                   int *fds, size_t *fd_count, struct error *err)
+                                   int *fds, size_t *fd_count, bool *ret_built, struct error *err)
 {
     for (;;) {
         struct pollfd poll_fds[2] = {{.fd = job->channel, .events = POLLIN},
@@ -288,6 +295,11 @@ static enum job_outcome next_frame(struct job *job, uint64_t *deadline_ns, struc
         }
         close(fds[0]);
         *deadline_ns += clock_now_ns() - started;
+        if (ret_built) {
+            *ret_built = true;
+            *fd_count = 0;
+            return JOB_OK;
+        }
     }
 }
 
@@ -308,7 +320,7 @@ int job_wait_ready(struct job *job, struct error *err)
 
     if (job->ready)
         return 0;
-    outcome = next_frame(job, &deadline, &frame, fds, &fd_count, err);
+    outcome = next_frame(job, &deadline, &frame, fds, &fd_count, NULL, err);
     switch (outcome) {
     case JOB_OK:
         break;
@@ -360,7 +372,7 @@ enum job_outcome job_request(struct job *job, struct frame *request, const int *
     case FRAME_ERROR:
         return JOB_BROKEN;
     }
-    outcome = next_frame(job, &deadline, ret_reply, got_fds, &got_count, err);
+    outcome = next_frame(job, &deadline, ret_reply, got_fds, &got_count, NULL, err);
     if (outcome != JOB_OK)
         return outcome;
     if (ret_reply->type != MESSAGE_OK || (got_count && !ret_fds)) {
@@ -409,6 +421,7 @@ static enum job_outcome wait_state(struct job *job, unsigned code, uint64_t time
         int fds[FRAME_FDS_MAX];
         enum job_outcome outcome;
         size_t fd_count;
+        bool built;
 
         if (word >> 8 == (job->sequence & 0xffffff) && (word & 0xff) >= code &&
             (word & 0xff) < PAGE_FAILED) {
@@ -424,7 +437,10 @@ static enum job_outcome wait_state(struct job *job, unsigned code, uint64_t time
         if (clock_now_ns() >= deadline)
             return JOB_TIMED_OUT;
         if (poll(&channel, 1, 0) > 0) {
-            outcome = next_frame(job, &deadline, &frame, fds, &fd_count, err);
+            built = false;
+            outcome = next_frame(job, &deadline, &frame, fds, &fd_count, &built, err);
+            if (outcome == JOB_OK && built)
+                continue;
             if (outcome == JOB_OK) {
                 close_all(fds, fd_count);
                 return forged(job, "a message in the middle of a timed call");
@@ -452,7 +468,7 @@ enum job_outcome job_call_prepare(struct job *job, unsigned set, uint64_t genera
 enum job_outcome job_call_run(struct job *job, uint64_t timeout_ns, uint64_t *ret_judge_ns,
                               uint64_t *ret_own_ns, struct error *err)
 {
-    uint64_t started, returned, copied;
+    uint64_t started, copied;
     enum job_outcome outcome;
 
     /* A worker whose word already says RETURNED did not wait for the start. */
@@ -460,13 +476,10 @@ enum job_outcome job_call_run(struct job *job, uint64_t timeout_ns, uint64_t *re
         return forged(job, "returned before the call was started");
     started = clock_now_ns();
     page_post(&job->page->go, page_word(job->sequence, PAGE_GO_START));
-    outcome = wait_state(job, PAGE_RETURNED, timeout_ns, &returned, err);
-    if (outcome != JOB_OK)
-        return outcome;
     outcome = wait_state(job, PAGE_COPIED, timeout_ns, &copied, err);
     if (outcome != JOB_OK)
         return outcome;
-    *ret_judge_ns = returned - started;
+    *ret_judge_ns = copied - started;
     *ret_own_ns = atomic_load(&job->page->own_ns);
     return JOB_OK;
 }
@@ -481,7 +494,7 @@ enum job_outcome job_timing_end(struct job *job, uint64_t timeout_ns, struct err
 
     job->sequence = (job->sequence + 1) & 0xffffff;
     page_post(&job->page->go, page_word(job->sequence, PAGE_GO_LEAVE));
-    outcome = next_frame(job, &deadline, &frame, fds, &fd_count, err);
+    outcome = next_frame(job, &deadline, &frame, fds, &fd_count, NULL, err);
     if (outcome == JOB_OK) {
         close_all(fds, fd_count);
         if (frame.type != MESSAGE_OK)
@@ -518,4 +531,12 @@ pid_t job_leaf_pid(const struct job *job)
         pid = -1;
     fclose(file);
     return pid;
+}
+
+void job_pause(const struct job *job, bool pause)
+{
+    pid_t leaf = job && !job->ended ? job_leaf_pid(job) : -1;
+
+    if (leaf > 0)
+        kill(leaf, pause ? SIGSTOP : SIGCONT);
 }

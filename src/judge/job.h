@@ -2,7 +2,7 @@
  * Jobs: the processes that a session's warm parents fork, and talking to them.
  *
  * A job answers requests (job_request) and, once MESSAGE_TIMING was sent, speaks through the shared
- * page (job_call_begin .. job_call_finish). Whatever it does, every wait here ends: with its
+ * page (job_call_prepare, job_call_run). Whatever it does, every wait here ends: with its
  * answer, its death, its deadline, or a message that is none. Jobs of candidates are hostile; the
  * judge never takes their word for anything that would be to their advantage.
  */
@@ -63,7 +63,7 @@ struct job {
     /* Where it says that it mapped the input sets; 0: not yet. Only ever used against it. */
     uint64_t set_address[8];
 
-    int state_region; /* descriptor + 1 of the parameters' region that it has mapped; 0: none */
+    unsigned state_generation; /* of the parameters' region that it has mapped; 0: none */
 
     job_build_handler *on_build;
     void *build_context;
@@ -104,7 +104,10 @@ enum job_outcome job_timing_end(struct job *job, uint64_t timeout_ns, struct err
 /* Prepares a call on input set `set`: on return the worker is ready and waits for the start. */
 enum job_outcome job_call_prepare(struct job *job, unsigned set, uint64_t generator_seed,
                                   uint64_t timeout_ns, struct error *err);
-/* Starts it, and waits until it returned and its output was copied out. */
+/*
+ * Starts it, and waits until its output was copied out. *ret_judge_ns counts until then: what the
+ * worker says of an earlier moment is its own word, and behind it work could go on unseen.
+ */
 enum job_outcome job_call_run(struct job *job, uint64_t timeout_ns, uint64_t *ret_judge_ns,
                               uint64_t *ret_own_ns, struct error *err);
 
@@ -114,5 +117,9 @@ void job_describe_exit(const struct job *job, char *to, size_t size);
 
 /* The pid of the leaf as this system sees it, or -1. */
 pid_t job_leaf_pid(const struct job *job);
+
+/* Stops the leaf, all of its threads, or lets it go on: so that nothing of a candidate's runs while
+ * the baseline is timed. Work that it left on a GPU goes on. */
+void job_pause(const struct job *job, bool pause);
 
 #endif

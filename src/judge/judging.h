@@ -40,6 +40,8 @@ struct judging {
     struct shared output, state;
     unsigned set_generation[SETS_MAX]; /* counts the regions that held a set */
     unsigned given_generation;         /* of set 0, as the correctness job has it */
+    unsigned state_generation;         /* counts the regions that held the parameters */
+    unsigned builds;                   /* that candidates asked for */
     char description[3000];            /* of the expected output */
 
     bool decided; /* a verdict stands */
@@ -96,6 +98,7 @@ bool judging_adopt(struct judging *judging, struct job *job, bool *ret_matched, 
                    size_t reason_size, const char *step, struct error *err);
 bool judging_give_set(struct judging *judging, struct job *job, unsigned set, struct error *err);
 bool judging_give_output(struct judging *judging, struct job *job, struct error *err);
+bool judging_simple(struct judging *judging, enum message message, struct error *err);
 bool judging_model(struct judging *judging, uint64_t seed, enum model_mode mode, struct error *err);
 
 /* What DRAW answers. */
@@ -108,6 +111,9 @@ struct draw {
 };
 bool judging_draw(struct judging *judging, unsigned set, const char *family, uint64_t seed,
                   uint64_t call_seed, bool judged, struct draw *ret_draw, struct error *err);
+/* Shows a candidate that is ready what was drawn for `set`. */
+bool judging_publish(struct judging *judging, unsigned set, struct error *err);
+bool judging_output_hash(struct judging *judging, uint64_t *ret_hash, struct error *err);
 bool judging_compare(struct judging *judging, unsigned set, struct comparison *ret_comparison,
                      struct error *err);
 

@@ -8,6 +8,7 @@
  * torch do not drown a small kernel's figure.
  */
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -66,7 +67,7 @@ static bool blame(struct judging *judging, struct job *job, enum job_outcome out
     return false;
 }
 
-static bool ask_counters(struct judging *judging, struct job *job, double ret_counters[4],
+static bool ask_counters(struct judging *judging, struct job *job, double ret_counters[3],
                          struct error *err)
 {
     struct frame_reader reader;
@@ -76,7 +77,7 @@ static bool ask_counters(struct judging *judging, struct job *job, double ret_co
     if (!judging_ask(judging, job, &frame, NULL, 0, &frame, "reading memory counters", err))
         return false;
     reader = frame_read(&frame);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 3; i++)
         ret_counters[i] = (double)frame_get_int(&reader);
     if (frame_done(&reader))
         return true;
@@ -84,13 +85,27 @@ static bool ask_counters(struct judging *judging, struct job *job, double ret_co
     return false;
 }
 
+/* Free memory as the reference process sees it: a candidate has no say in it. */
+static bool device_free(struct judging *judging, double *ret_free_bytes, struct error *err)
+{
+    struct frame_reader reader;
+    struct frame frame;
+
+    frame_init(&frame, MESSAGE_DEVICE_MEMORY);
+    if (!judging_ask_reference(judging, &frame, NULL, 0, &frame, NULL, NULL, err))
+        return false;
+    reader = frame_read(&frame);
+    *ret_free_bytes = (double)frame_get_int(&reader);
+    return true;
+}
+
 static bool measure(struct judging *judging, struct job *job, bool baseline,
                     struct usage *ret_usage, struct error *err)
 {
     uint64_t timeout_ns = (uint64_t)(judging->request->timeout_s * 1e9), judge_ns, own_ns;
     bool on_cpu = judging->session->on_cpu, matched;
-    double before[4] = {0}, after[4] = {0};
-    double base = 0, start = 0, peak = 0;
+    double before[3] = {0}, after[3] = {0}; /* live at the last call's start, live, peak */
+    double base = 0, start = 0, peak = 0, free_before = 0, free_after = 0;
     char reason[512];
     pid_t leaf;
 
@@ -101,7 +116,7 @@ static bool measure(struct judging *judging, struct job *job, bool baseline,
     leaf = job_leaf_pid(job);
     if (on_cpu)
         base = status_bytes(leaf, "VmRSS");
-    else if (!ask_counters(judging, job, before, err))
+    else if (!ask_counters(judging, job, before, err) || !device_free(judging, &free_before, err))
         return false;
     if (!judging_load(judging, job, baseline, err) ||
         !judging_construct(judging, job, judging->model_seed, MODEL_PLAIN,
@@ -137,17 +152,19 @@ static bool measure(struct judging *judging, struct job *job, bool baseline,
                                     .above_bytes = peak - start > 0 ? peak - start : 0};
         return true;
     }
-    if (!ask_counters(judging, job, after, err))
+    if (!ask_counters(judging, job, after, err) || !device_free(judging, &free_after, err))
         return false;
-    /* 0: live at the call's start, 1: live, 2: peak, 3: free on the device. */
     {
-        double unexplained = (before[3] - after[3]) - (after[1] - before[1]);
+        /* Nobody else works on the device meanwhile: what is gone from it and not in the counters
+         * went past the framework, or the counters lie. They can only add. */
+        double unexplained = (free_before - free_after) - fmax(0, after[1] - before[1]);
 
         if (unexplained < UNEXPLAINED_MIN)
             unexplained = 0;
         *ret_usage = (struct usage){
-            .absolute_bytes = (double)judging->sets[0].bytes + after[2] + unexplained,
-            .above_bytes = after[2] - after[0] + unexplained,
+            .absolute_bytes =
+                (double)judging->sets[0].bytes + fmax(after[2], after[1]) + unexplained,
+            .above_bytes = fmax(0, after[2] - after[0]) + unexplained,
         };
     }
     return true;
@@ -163,8 +180,17 @@ bool stage_memory(struct judging *judging, struct error *err)
     if (!measure(judging, judging->baseline_memory, true, &baseline, err))
         return false;
     judging_progress(judging, STAGE_MEMORY, "candidate", 1, 2);
-    if (!measure(judging, judging->candidate_memory, false, &candidate, err))
-        return false;
+    if (!measure(judging, judging->candidate_memory, false, &candidate, err)) {
+        /* It was right, and it was timed; the allocator here is not the usual one (a CUDA graph
+         * cannot be captured with it). Then this figure is missing, and the verdict stands. */
+        if (judging->broken || judging->evaluation->verdict == VERDICT_TAMPERED)
+            return false;
+        snprintf(memory->method, sizeof(memory->method), "none: %.50s",
+                 judging->evaluation->reason);
+        judging->decided = false;
+        judging->evaluation->reason[0] = '\0';
+        return true;
+    }
     snprintf(memory->method, sizeof(memory->method), "%s",
              judging->session->on_cpu ? "resident_set" : "allocator+driver");
     memory->baseline_bytes = FIGURE(baseline.absolute_bytes);

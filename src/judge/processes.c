@@ -35,6 +35,7 @@ void judging_finish(struct judging *judging, struct job **job)
     if (!*job)
         return;
     job_end(*job);
+    tail_stop((*job)->output);
     length = tail_read((*job)->output, tail, &total);
     if (total && *job != judging->baseline_timed && *job != judging->baseline_memory &&
         *job != judging->reference) {

@@ -1,19 +1,20 @@
 /*
  * Timing: baseline and candidate in alternating blocks, each in a process of its own.
  *
- * One call: the reference process rewrites the input set with contents never seen before and evicts
- * the caches; the worker puts its state back and says READY; then the judge starts the call and its
- * own clock. So nothing about the inputs can be known, nor work on them begun, more than that
- * moment before the clock runs.
+ * One call: the reference process draws contents never seen before; the worker puts its state back
+ * and says READY; only then are the contents stored where it can see them and the caches evicted,
+ * and last of all a few elements are changed at secret places; then the judge starts the call and
+ * its own clock. Work that begins on a glimpse of the inputs before that ends in a wrong result.
  *
- * What counts. A worker reports its own clock of the call (device events); the judge has its own.
- * The two differ by the hand-shake: by `overhead`, whose median is learned from the baseline's
- * process, which is trusted. A candidate's own clock is taken only as far as the judge's clock
- * bears it out: counted = own where judge - own is no more than that overhead can explain, else
- * judge - overhead. So the most that a lying clock can gain is the noise of the overhead.
+ * What counts. A worker reports its own clock of the call (device events); the judge has its own,
+ * which runs until the output was copied out: an earlier moment would be the worker's word. The two
+ * differ by hand-shake and copy: by `overhead`, whose median is learned from the baseline's
+ * process, which is trusted and copies as much. A candidate's own clock is taken only as far as the
+ * judge's bears it out: counted = own where judge - own is no more than that overhead can explain,
+ * else judge - overhead. So the most that a lying clock can gain is the noise of the overhead.
  *
- * After a call returned and its output was copied out, the judge decides at random whether that
- * output is compared; the last call always is.
+ * After a call the judge decides at random whether its output is compared; the last one's always
+ * is. While the baseline is timed, the candidate's process is stopped.
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,11 +30,12 @@
 #define BLOCK_SECONDS    0.05 /* a block aims at this much time, preparation of calls included */
 #define ROUNDS_MIN       6    /* blocks of each side before the interval is believed */
 #define CHECKS_MIN       3
-#define CHECK_SHARE      0.1
+#define CHECKS_AIMED     16.0 /* of however many calls there will be, and at least every tenth */
+#define CHECK_SHARE_MIN  0.1
+#define OWN_MS_MIN       1e-4 /* no clock here resolves less */
 #define INTERVAL_TARGET  0.01
 #define CONFIDENCE       0.95
 #define RESAMPLES        2000
-#define SAMPLES_MAX      (EVALUATION_BLOCKS_MAX * BLOCK_CALLS_MAX)
 #define CAP_SECONDS_CUDA 5.0
 #define CAP_SECONDS_CPU  0.6
 
@@ -57,6 +59,7 @@ struct timing {
     uint64_t draws; /* counts contents of sets, so that none comes twice */
     unsigned block_calls;
     unsigned calls, checks;
+    double check_share, cap_s;
     struct block *blocks[ARM_COUNT]; /* rounds_max of each */
     size_t rounds, rounds_max;
     bool other; /* ARM_OTHER is measured */
@@ -77,42 +80,52 @@ static bool blame(struct timing *timing, enum arm arm, enum job_outcome outcome,
     return false;
 }
 
-static bool simple_request(struct judging *judging, enum message message, struct error *err)
-{
-    struct frame frame;
-
-    frame_init(&frame, (uint16_t)message);
-    return judging_ask_reference(judging, &frame, NULL, 0, &frame, NULL, NULL, err);
-}
-
-/* Compares the output that the candidate left for `set` with the oracle's. */
+/*
+ * Compares the output that the candidate left for `set` with the oracle's. Its hash is taken first:
+ * what is written after that is not what the call returned.
+ */
 static bool check_output(struct timing *timing, unsigned set, uint64_t call_seed, struct error *err)
 {
     struct judging *judging = timing->judging;
     struct comparison comparison;
     struct family_evidence evidence;
+    struct frame_reader reader;
     struct frame frame;
+    uint64_t hash;
 
+    if (!judging_output_hash(judging, &hash, err))
+        return false;
     frame_init(&frame, MESSAGE_EXPECT);
     frame_put_int(&frame, set);
     frame_put_int(&frame, (int64_t)call_seed);
-    if (!judging_ask_reference(judging, &frame, NULL, 0, &frame, NULL, NULL, err) ||
-        !judging_compare(judging, set, &comparison, err))
+    if (!judging_ask_reference(judging, &frame, NULL, 0, &frame, NULL, NULL, err))
+        return false;
+    reader = frame_read(&frame);
+    /* A draw that D1 would not have judged either (a tie in an integer output): no check. */
+    if (frame_get_int(&reader) != 1)
+        return true;
+    if (!judging_compare(judging, set, &comparison, err))
         return false;
     timing->checks++;
-    if (comparison.zone_damage || !comparison.inputs_intact) {
+    if (comparison.output_hash != hash)
+        judging_decide(judging, VERDICT_TAMPERED,
+                       "the output of timed call %u was written after the call had returned",
+                       timing->calls);
+    else if (comparison.zone_damage || !comparison.inputs_intact)
         judging_decide(judging, VERDICT_TAMPERED, "%s during timed call %u",
                        comparison.zone_damage ? "wrote outside its output" : "the inputs changed",
                        timing->calls);
-        return false;
-    }
-    if (!judging_accepts(&comparison, &evidence)) {
+    else if (!judging_accepts(&comparison, &evidence))
         judging_decide(judging, VERDICT_TAMPERED,
                        "right when tested, wrong when timed: call %u, %.300s; %s", timing->calls,
                        evidence.reason, evidence.worst);
-        return false;
-    }
-    return true;
+    return !judging->decided;
+}
+
+/* True with the chance of `share`. */
+static bool by_chance(struct timing *timing, double share)
+{
+    return (double)(stats_random_next(&timing->random) >> 11) * 0x1p-53 < share;
 }
 
 static bool one_call(struct timing *timing, enum arm arm, bool must_check, double *ret_judge_ms,
@@ -121,7 +134,7 @@ static bool one_call(struct timing *timing, enum arm arm, bool must_check, doubl
     struct judging *judging = timing->judging;
     struct job *job = job_of(timing, arm);
     uint64_t timeout_ns = (uint64_t)(judging->request->timeout_s * 1e9);
-    unsigned set = timing->next_set;
+    unsigned set = timing->next_set, generation = judging->set_generation[set];
     uint64_t call_seed, judge_ns, own_ns;
     struct draw draw;
 
@@ -134,9 +147,13 @@ static bool one_call(struct timing *timing, enum arm arm, bool must_check, doubl
                       secret_derive(judging->evaluation->seed, "timed inputs", timing->draws),
                       call_seed, false, &draw, err))
         return false;
-    if (!simple_request(judging, MESSAGE_FLUSH, err))
+    if (judging->set_generation[set] != generation) {
+        judging_decide(judging, VERDICT_PROBLEM_UNFIT,
+                       "the shapes of the inputs change from draw to draw");
         return false;
+    }
     if (!blame(timing, arm, job_call_prepare(job, set, call_seed, timeout_ns, err), err) ||
+        !judging_publish(judging, set, err) ||
         !blame(timing, arm, job_call_run(job, timeout_ns, &judge_ns, &own_ns, err), err))
         return false;
     *ret_judge_ms = (double)judge_ns / 1e6;
@@ -144,7 +161,7 @@ static bool one_call(struct timing *timing, enum arm arm, bool must_check, doubl
     if (arm != ARM_CANDIDATE)
         return true;
     timing->calls++;
-    if (must_check || (double)(stats_random_next(&timing->random) >> 11) * 0x1p-53 < CHECK_SHARE)
+    if (must_check || by_chance(timing, timing->check_share))
         return check_output(timing, set, call_seed, err);
     return true;
 }
@@ -153,15 +170,19 @@ static bool one_block(struct timing *timing, enum arm arm, bool must_check, stru
 {
     struct block *block = &timing->blocks[arm][timing->rounds];
 
-    block->calls = timing->block_calls;
-    for (unsigned i = 0; i < block->calls; i++) {
-        /* Which call of the block must be checked is not for the candidate to know. */
-        bool check = must_check && i == 0;
+    /* Which call of the block must be checked is not for the candidate to know. */
+    unsigned chosen = (unsigned)stats_random_below(&timing->random, timing->block_calls);
+    bool alone = arm != ARM_CANDIDATE, going = true;
 
-        if (!one_call(timing, arm, check, &block->judge_ms[i], &block->own_ms[i], err))
-            return false;
-    }
-    return true;
+    block->calls = timing->block_calls;
+    if (alone)
+        job_pause(timing->judging->candidate_timed, true);
+    for (unsigned i = 0; i < block->calls && going; i++)
+        going = one_call(timing, arm, must_check && i == chosen, &block->judge_ms[i],
+                         &block->own_ms[i], err);
+    if (alone)
+        job_pause(timing->judging->candidate_timed, false);
+    return going;
 }
 
 static bool set_matmul(struct timing *timing, const char *precision, struct error *err)
@@ -240,8 +261,9 @@ static void count_blocks(const struct timing *timing, enum arm arm, double overh
         for (unsigned j = 0; j < block->calls; j++) {
             double gap = block->judge_ms[j] - block->own_ms[j];
             bool trusted = arm != ARM_CANDIDATE || gap <= overhead_ms + slack_ms;
+            double least = fmax(block->judge_ms[j] - overhead_ms - slack_ms, OWN_MS_MIN);
 
-            calls[j] = trusted ? block->own_ms[j] : block->judge_ms[j] - overhead_ms;
+            calls[j] = trusted ? fmax(block->own_ms[j], least) : block->judge_ms[j] - overhead_ms;
         }
         counted[i] = stats_median(calls, block->calls);
     }
@@ -288,7 +310,7 @@ static int interval_of(const struct timing *timing, const double *baseline, cons
                                        timing->rounds, ret_interval);
 }
 
-static bool narrow_enough(const struct timing *timing, struct error *err)
+static bool narrow_enough(const struct timing *timing)
 {
     struct stats_interval interval;
     struct series series = {0};
@@ -300,7 +322,6 @@ static bool narrow_enough(const struct timing *timing, struct error *err)
         narrow = interval.high - interval.value <= INTERVAL_TARGET * interval.value &&
                  interval.value - interval.low <= INTERVAL_TARGET * interval.value;
     series_release(&series);
-    (void)err;
     return narrow;
 }
 
@@ -475,7 +496,7 @@ static bool prepare(struct timing *timing, struct error *err)
     struct draw draw;
 
     if (!judging_model(judging, judging->model_seed, MODEL_PLAIN, err) ||
-        !simple_request(judging, MESSAGE_SETTLE, err))
+        !judging_simple(judging, MESSAGE_SETTLE, err))
         return false;
     for (unsigned i = 0; i < timing->set_count; i++) {
         if (!judging_draw(judging, i, "D1",
@@ -500,6 +521,8 @@ static bool prepare(struct timing *timing, struct error *err)
         timing->block_calls = 1;
     if (timing->block_calls > BLOCK_CALLS_MAX)
         timing->block_calls = BLOCK_CALLS_MAX;
+    /* Half of the time is the baseline's. */
+    timing->check_share = fmin(1, fmax(CHECK_SHARE_MIN, CHECKS_AIMED * 2 * call_s / timing->cap_s));
     return true;
 }
 
@@ -515,6 +538,7 @@ bool stage_timing(struct judging *judging, struct error *err)
 
     if (cap_s == 0)
         cap_s = judging->session->on_cpu ? CAP_SECONDS_CPU : CAP_SECONDS_CUDA;
+    timing.cap_s = cap_s;
     snprintf(speed->baseline_matmul, sizeof(speed->baseline_matmul), "%s",
              judging->request->baseline_matmul);
     timing.other = judging->matmul_matters;
@@ -536,7 +560,7 @@ bool stage_timing(struct judging *judging, struct error *err)
     started = clock_now_ns();
     while (timing.rounds < timing.rounds_max) {
         if (timing.rounds >= ROUNDS_MIN &&
-            (clock_seconds_since(started) > cap_s || narrow_enough(&timing, err)))
+            (clock_seconds_since(started) > cap_s || narrow_enough(&timing)))
             break;
         /* Slow kernels: a few rounds make an interval, if a wide one. */
         if (timing.rounds >= 3 && clock_seconds_since(started) > 2 * cap_s)

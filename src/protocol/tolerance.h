@@ -22,10 +22,11 @@ struct budget {
  * family does not apply, and must not let everything pass should it be read all the same. */
 void budget_set(struct budget *budget, enum dtype dtype, double baseline_s, double baseline_n);
 
-/* For fp32 outputs of a problem whose result the matmul flag changes, with TF32 allowed to both sides:
- * n_limit is at least 2^-11, the rounding of one operand to TF32. The baseline's own n(b) can lie far
- * below that where a later reduction averages its errors away; a kernel that truncates instead of
- * rounding (Triton's tl.dot) has errors of one sign, which do not average, and is no less honest. */
+/* For fp32 outputs of a problem whose result the matmul flag changes, with TF32 allowed to both
+ * sides: n_limit is at least 2^-11, the rounding of one operand to TF32. The baseline's own n(b)
+ * can lie far below that where a later reduction averages its errors away; a kernel that truncates
+ * instead of rounding (Triton's tl.dot) has errors of one sign, which do not average, and is no
+ * less honest. */
 void budget_allow_tf32(struct budget *budget);
 
 /* True when the candidate's comparison keeps within the budget: same non-finite mask, s and n

@@ -28,7 +28,7 @@
     X(CALL)       /* -> set, generator seed                                                        \
                       = description, damaged allocations, size, offset, copied */                  \
     X(TIMING)     /* -> sequence; then the shared page speaks until PAGE_GO_LEAVE = 0 */           \
-    X(MEMORY)     /* = live, peak, free, total bytes */                                            \
+    X(MEMORY)     /* = live at the last call's start, live, peak: bytes */                          \
     X(MATMUL)     /* -> precision */                                                               \
     X(BUILD)      /* <- {spec}: asked while a LOAD, CONSTRUCT, CALL or TIMING is under way */      \
     X(BUILT)      /* -> path, or "" and the compiler's complaint */                                \
@@ -39,12 +39,15 @@
     X(MODEL)      /* -> seed, mode (enum model_mode) */                                            \
     X(STATE)      /* = bytes {region, layout}, or 0 where the region is the last one */            \
     X(DRAW)       /* -> set, family, seed, generator seed, judged = applies, reason, s(b), n(b),   \
-                        description, controls, bytes {region, layout}: bytes 0 for the last one */ \
-    X(EXPECT)     /* -> set, generator seed = s(b), n(b): oracle and baseline on the set */        \
+                        description, controls, bytes {region, layout}: bytes 0 for the last one;   \
+                        not judged: not shown before PUBLISH */                                    \
+    X(EXPECT)     /* -> set, generator seed = applies, reason: oracle and baseline on the set */   \
     X(OUTPUT_NEW) /* = bytes {region, layout} */                                                   \
     X(POISON)     /* overwrites the output region */                                               \
-    X(COMPARE)    /* -> set = what struct comparison of judge/reference.h holds */                 \
-    X(FLUSH)      /* evicts the device's caches */                                                 \
+    X(COMPARE)    /* -> set = what struct comparison of judge/judging.h holds */                 \
+    X(PUBLISH)    /* -> set: shows what was drawn for it, caches evicted, a few elements changed */ \
+    X(OUTPUT_HASH) /* = hash of the output as it is now */                                         \
+    X(DEVICE_MEMORY) /* = free bytes on the device */                                              \
     X(SETTLE)     /* frees what only correctness needed */                                         \
     X(ORACLE)     /* = note, live random, matmul matters */
 /* clang-format on */

@@ -43,6 +43,8 @@ def _compile(spec, directory):
 
     # Only the file is wanted: loading it would run its constructors.
     cpp_extension._import_module_from_library = lambda *args, **kwargs: None
+    if spec["arch"]:
+        os.environ.setdefault("TORCH_CUDA_ARCH_LIST", spec["arch"])
     build = os.path.join(directory, "build")
     os.makedirs(build, exist_ok=True)
     # Not verbose: then the exception holds what the compiler said.

@@ -7,6 +7,7 @@ Everything that this file needs from torch is taken before candidate code is loa
 robustness against careless patches, not a defence: what leaves this process is believed by nobody.
 """
 
+import functools
 import hashlib
 import inspect
 import json
@@ -28,7 +29,7 @@ _copy = torch.Tensor.copy_
 _fill = torch.Tensor.fill_
 _no_grad = torch.no_grad
 _seed_generators = share.seed_generators
-_flatten, _describe, _is_plain = tree.flatten, tree.describe, tree.is_plain
+_leaves, _describe, _is_plain = share.leaves, tree.describe, tree.is_plain
 _scalars = share.with_scalars_as_tensors
 _send, _receive = _kbv.send, _kbv.receive
 _synchronize = _kbv.synchronize
@@ -55,7 +56,9 @@ class Candidate:
         self.live_at_start = 0
         # On the CPU device a parallel loop right before a call wakes OpenMP's threads: otherwise the
         # first milliseconds of a call depend on where the scheduler puts them.
-        self.rouse = torch.zeros(1 << 18) if request.device == "cpu" else None
+        quiet = torch.zeros(1 << 18) if request.device == "cpu" else None
+        self.rouse = None if quiet is None else functools.partial(_fill, quiet, 0.0)
+        self.keeps_state = not request.flags & _kbv.JOB_COUNT_MEMORY
         self.model = self.snapshot = None
         self.state = None
 
@@ -83,7 +86,7 @@ class Candidate:
         with context:
             self.model = problem.construct(self.module, self.class_name, self.init_inputs, seed,
                                            share.device(), problem.DTYPES[self.dtype])
-        self.snapshot = _snapshot_state(self.model)
+        self._snapshot()
         return ()
 
     def adopt(self, values, fds):
@@ -95,8 +98,12 @@ class Candidate:
         names, region = self.state
         with _no_grad():
             matched, reason = problem.copy_state(self.model, dict(zip(names, region.tensors)))
-        self.snapshot = _snapshot_state(self.model)
+        self._snapshot()
         return int(matched), reason
+
+    def _snapshot(self):
+        # Where memory is counted the copies would be, too; two calls need no state put back.
+        self.snapshot = _snapshot_state(self.model) if self.keeps_state else []
 
     def set(self, values, fds):
         index, total_bytes = values
@@ -104,7 +111,7 @@ class Candidate:
         if index in self.sets:
             self.sets.pop(index)
         region = share.Region.adopt(layout, fds[0], total_bytes, False)
-        self.sets[index] = region.value()
+        self.sets[index] = region
         return (region.address,)
 
     def set_output(self, values, fds):
@@ -121,7 +128,7 @@ class Candidate:
         index, seed = values
         self._before(seed)
         with _no_grad():
-            result = self.model(*self.sets[index])
+            result = self.model(*self.sets[index].value())
         _synchronize()
         description, copied = self._copy_out(result)
         del result
@@ -129,7 +136,7 @@ class Candidate:
         if _guard_counts(False)[3]:
             # torch does not look at what a pluggable allocator returns.
             raise MemoryError("the device had no memory for an allocation")
-        return description, damaged, size, offset, int(copied)
+        return description[:2500], damaged, size, offset, int(copied)
 
     def timing(self, values, fds):
         (start,) = values
@@ -141,10 +148,12 @@ class Candidate:
                 return (0,)
             try:
                 self._before(seed)
+                inputs = tuple(self.sets[index].value())
                 self.live_at_start = _guard_counts(True)[0]
                 with _no_grad():
-                    result = _page_call(sequence, self.model, tuple(self.sets[index]))
+                    result = _page_call(sequence, self.model, inputs, self.rouse)
                 description, copied = self._copy_out(result)
+                del result, inputs
                 if not copied:
                     raise FormError(f"expected {self.expected_description}, got {description}")
                 _synchronize()
@@ -155,21 +164,19 @@ class Candidate:
 
     def memory(self, values, fds):
         live, peak, _, _ = _guard_counts(False)
-        free, _ = _kbv.memory()
-        return self.live_at_start, live, peak, free
+        return self.live_at_start, live, peak
 
     # ---- Around one call ----------------------------------------------------------------------
 
     def _before(self, seed):
         _restore_state(self.model, self.snapshot)
         _seed_generators(seed)
-        if self.rouse is not None:
-            _fill(self.rouse, 0.0)
         _synchronize()
 
     def _copy_out(self, result):
         """Copies the output to the shared region if it is of the expected form."""
-        tensors, _ = _flatten(_scalars(result))
+        result = _scalars(result)
+        tensors = _leaves(result)
         if not tensors:
             raise FormError(f"forward returned no tensor but {_describe(result)}")
         device = share.device()
@@ -264,7 +271,10 @@ def _build_spec(function, arguments):
         arguments = json.loads(json.dumps(arguments))
     except (TypeError, ValueError):
         return None
-    return {"function": function, "arguments": arguments, "files": files}
+    # The builder sees no device, and would build for none or for all.
+    arch = ("{}.{}".format(*torch.cuda.get_device_capability(share.device()))
+            if share.device().type == "cuda" else "")
+    return {"function": function, "arguments": arguments, "files": files, "arch": arch}
 
 
 def _report(channel, error):

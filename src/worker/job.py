@@ -55,6 +55,8 @@ class Request:
         os.dup2(self.output, 1)
         os.dup2(self.output, 2)
         os.close(self.output)
+        # A process that is killed loses what it has not written.
+        sys.stdout.reconfigure(line_buffering=True)
         os.chdir(self.scratch)
         scratch = self.scratch
         keep = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH",

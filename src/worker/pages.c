@@ -43,18 +43,18 @@ PyObject *py_page_next(PyObject *self, PyObject *args)
                          (unsigned long long)worker_page->generator_seed);
 }
 
-/* page_call(sequence, callable, args) -> what callable returned. Tells the judge READY, waits for
- * START, times the call with the device's own clock, waits for the whole device, tells RETURNED.
- * When the call raises, the exception passes on and nothing is told. */
+/* page_call(sequence, callable, args, rouse) -> what callable returned. Tells the judge READY,
+ * waits for START, times the call with the device's own clock, waits for the whole device, tells
+ * RETURNED. When the call raises, the exception passes on and nothing is told. */
 PyObject *py_page_call(PyObject *self, PyObject *args)
 {
     struct error err = ERROR_INIT;
-    PyObject *callable, *call_args, *result;
+    PyObject *callable, *call_args, *rouse, *result;
     uint32_t sequence, word;
     uint64_t own_ns;
     int status;
 
-    if (!PyArg_ParseTuple(args, "IOO", &sequence, &callable, &call_args))
+    if (!PyArg_ParseTuple(args, "IOOO", &sequence, &callable, &call_args, &rouse))
         return NULL;
     if (!worker_page)
         return no_page();
@@ -64,6 +64,13 @@ PyObject *py_page_call(PyObject *self, PyObject *args)
            page_word(sequence, PAGE_GO_PREPARE))
         page_wait(&worker_page->go, word, worker_page->spin_ns, NS_PER_S);
     Py_END_ALLOW_THREADS
+    /* On the judge's clock, and not on this one: both sides do it. */
+    if (rouse != Py_None) {
+        result = PyObject_CallNoArgs(rouse);
+        if (!result)
+            return NULL;
+        Py_DECREF(result);
+    }
     if (worker_ops->mark_start(worker_device, &err) < 0)
         return worker_raise(&err);
     result = PyObject_CallObject(callable, call_args);

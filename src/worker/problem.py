@@ -340,9 +340,19 @@ def restore_state(model, snapshot):
             written.add(id(tensor))
             if (tensor.shape == contents.shape and tensor.dtype == contents.dtype
                     and tensor.device == contents.device):
-                tensor.detach().copy_(contents)
+                _put_back(tensor, contents)
             else:  # resized or moved through .data
                 tensor.data = contents.clone()
+
+
+def _put_back(tensor, contents):
+    """Also where elements share memory (expanded tensors): only what is stored is written."""
+    target = tensor.detach()
+    for axis, (size, stride) in enumerate(zip(tensor.shape, tensor.stride())):
+        if size > 1 and stride == 0:
+            target, contents = target.narrow(axis, 0, 1), contents.narrow(axis, 0, 1)
+    with torch.inference_mode(tensor.is_inference()):
+        target.copy_(contents)
 
 
 # --- Parameters ---
@@ -358,21 +368,17 @@ def named_state(model):
 
 def copy_state(model, source):
     """Copies `source` (names to tensors, from named_state of the other side) into the model, in
-    place, where contents differ. Returns (matched, reason); nothing is written unless names and
-    shapes of all floating tensors are the same on both sides. Others (counters, masks, index
-    tables) are constants of an implementation: they are copied where both sides have them."""
+    place, where contents differ. Returns (matched, reason); nothing is written unless the model has
+    every floating tensor of the source, in its shape. What it has beside them is its own affair.
+    Other tensors (counters, masks, index tables) are constants of an implementation: they are
+    copied where both sides have them."""
     own = named_state(model)
-    for name in [*source, *own]:
-        sides = [side for side in (own, source) if name in side]
-        if not any(side[name].is_floating_point() for side in sides):
-            continue
+    for name, tensor in source.items():
         if name not in own:
-            return False, f"the model has no {name}"
-        if name not in source:
-            return False, f"{name} is the model's own"
-        if own[name].shape != source[name].shape:
-            return False, (f"{name} has shape {list(own[name].shape)}, "
-                           f"not {list(source[name].shape)}")
+            if tensor.is_floating_point():
+                return False, f"the model has no {name}"
+        elif tensor.is_floating_point() and own[name].shape != tensor.shape:
+            return False, f"{name} has shape {list(own[name].shape)}, not {list(tensor.shape)}"
     with torch.no_grad():
         for name, tensor in own.items():
             if name not in source or tensor.shape != source[name].shape:

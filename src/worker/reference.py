@@ -20,14 +20,12 @@ import tree
 
 ORACLE_SECONDS_MAX = 10.0
 SOURCE_MAX = 16 << 20
+ROOM_BYTES = 1 << 30       # of the device that torch's allocator may keep during a candidate's call
+PATCHES, PATCH_MIN = 16, 4096  # elements that publish() changes, in tensors of at least so many
 
 
 class NotApplicable(Exception):
     """This family says nothing about this problem; the text is the reason."""
-
-
-class InputsMutated(Exception):
-    """The reference writes to its own inputs."""
 
 
 class Unfit(Exception):
@@ -39,6 +37,8 @@ class Reference:
         self.channel = request.channel
         self.regions = {}          # set index -> Region
         self.hashes = {}           # set index -> hash of what was drawn
+        self.pending = None        # drawn, and not yet where a candidate can see it
+        self.patches = {}          # set index -> what publish() overwrote at the last moment
         self.output = None
         self.state_region = None
         self.model = self.oracle_model = None
@@ -47,7 +47,6 @@ class Reference:
         self.live_random = None
         self.domain = None
         self.matmul_matters = None # whether "highest" gives other bits than the baseline's flag
-        self.mutates_inputs = False
         self.inherent_nonfinite = False
         self.expected = None       # oracle's tensors, contiguous
         self.baseline_errors = None
@@ -101,40 +100,71 @@ class Reference:
     def draw(self, values, fds):
         index, family, seed, call_seed, judged = values
         if not judged:
-            inputs = problem.draw_inputs(self.module, seed, share.device(), self.dtype)
-            fresh_bytes = self._place(index, inputs)
-            self.hashes[index] = None  # known once somebody asks: see expect()
+            self.pending = problem.draw_inputs(self.module, seed, share.device(), self.dtype)
+            if index in self.regions:
+                return (1, "", 0.0, 0.0, "", 0, 0), []
+            fresh_bytes = self._place(index, self.pending)
             return (1, "", 0.0, 0.0, "", 0, fresh_bytes), self.fresh_fds
         fresh_bytes, self.fresh_fds = 0, []
+        self.expected = self.baseline_outputs = None  # large: before the next ones are made
         try:
+            if family in families.PARAMETER_FAMILIES and not problem.named_state(self.model):
+                raise NotApplicable("the model has no parameters")
             fresh_bytes = self._draw_family(index, family, seed)
-            self.hashes[index] = self._hash(index)
             try:
                 self._expect(index, call_seed)
-            except InputsMutated:
-                # It gets copies from now on; what the set held is drawn again.
-                self.regions[index].store(tree.flatten(self._family_inputs(family, seed))[0])
-                self.hashes[index] = self._hash(index)
-                self._expect(index, call_seed)
+            except Unfit as error:
+                # Right as declared, and not made for this: a loss that wants probabilities, say.
+                if family == "D1":
+                    raise
+                raise NotApplicable(str(error)) from None
             if family == "D1" and self.live_random is None:
                 self._look_for_live_random(index, call_seed)
                 self._look_at_matmul(index, call_seed)
             self._check_finite(family)
+            if family == "E5" and any(not tensor.dtype.is_floating_point
+                                      for tensor in self.baseline_outputs):
+                raise NotApplicable("ties in an integer output may be broken either way")
             controls = self._run_controls(index)
         except (NotApplicable, families.NotApplicable) as reason:
             return (0, str(reason), 0.0, 0.0, "", 0, fresh_bytes), self.fresh_fds
+        self._leave_room()
         s = max((error["s"] for error in self.baseline_errors), default=0.0)
         n = max((error["n"] for error in self.baseline_errors), default=0.0)
         return (1, "", s, n, self.description[:2500], controls, fresh_bytes), self.fresh_fds
 
     def expect(self, values, fds):
+        """Applies (0 or 1), reason: oracle and baseline on what a timed call was given."""
         index, call_seed = values
-        if self.hashes[index] is None:
-            self.hashes[index] = self._hash(index)
-        self._expect(index, call_seed)
-        s = max((error["s"] for error in self.baseline_errors), default=0.0)
-        n = max((error["n"] for error in self.baseline_errors), default=0.0)
-        return (s, n), []
+        self.expected = self.baseline_outputs = None
+        try:
+            self._expect(index, call_seed)
+            self._check_finite("D1")
+        except (NotApplicable, Unfit) as reason:
+            return (0, str(reason)), []
+        return (1, ""), []
+
+    def publish(self, values, fds):
+        """Shows a candidate that is ready what was drawn: stores it, evicts the caches, and last
+        of all overwrites a few elements at secret places, so that work which began on a glimpse
+        of the inputs ends in a wrong result."""
+        (index,) = values
+        region, pending = self.regions[index], self.pending
+        self.pending = None
+        if pending is not None:
+            self._store(index, pending)
+        _kbv.flush()
+        self.patches[index] = self._patch(region) if pending is not None else []
+        _kbv.synchronize()
+        return (), []
+
+    def output_hash(self, values, fds):
+        """Of the output as it is now; before anything else is done with it."""
+        return (self._output_hash(),), []
+
+    def device_memory(self, values, fds):
+        free, _ = _kbv.memory()
+        return (free,), []
 
     def output_new(self, values, fds):
         layout = share.Layout(None, self.baseline_outputs, zone=share.ZONE, keep_strides=False)
@@ -158,11 +188,10 @@ class Reference:
             if different and not damaged:
                 where = offset + first
             damaged += different
-        inputs_intact = int(self._hash(index) == self.hashes[index])
-        low = 0
-        for offset, length, *_ in self.output.layout.entries:  # not the zones: their poison changes
-            low = (low * 31 + _kbv.hash(self.output.address + offset, length, self.key)[0]) >> 1
-        low &= (1 << 62) - 1
+        inputs_intact = int(self._inputs_intact(index))
+        low = self._output_hash()
+        if [tuple(t.shape) for t in self.expected] != [e[3] for e in self.output.layout.entries]:
+            raise Unfit("the shape of the reference's output changes from draw to draw")
         worst = None
         for number, (expected, entry) in enumerate(zip(self.expected, self.output.layout.entries)):
             error = self.baseline_errors[number]
@@ -181,16 +210,28 @@ class Reference:
                 result["mask_expected"], result["mask_got"], result["mismatch_count"],
                 result["first_mismatch"], int(self.tf32())), []
 
-    def flush(self, values, fds):
-        _kbv.flush()
-        return (), []
-
     def settle(self, values, fds):
         """Before timing: gives memory back that only correctness needed."""
         self.expected = self.baseline_outputs = None
         if share.device().type == "cuda":
             torch.cuda.empty_cache()
         return (), []
+
+    def _output_hash(self):
+        low = 0
+        for offset, length, *_ in self.output.layout.entries:  # not the zones: their poison changes
+            low = (low * 31 + _kbv.hash(self.output.address + offset, length, self.key)[0]) >> 1
+        return low & ((1 << 62) - 1)
+
+    def _leave_room(self):
+        """Before a candidate's call: what only the controls needed, and what torch's allocator
+        keeps for itself, is the candidate's to use."""
+        # Their places are still asked for, see output_new().
+        self.baseline_outputs = [tensor.to("meta") for tensor in self.baseline_outputs]
+        if share.device().type == "cuda":
+            kept = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+            if kept > ROOM_BYTES:
+                torch.cuda.empty_cache()
 
     # ---- Drawing ------------------------------------------------------------------------------
 
@@ -212,13 +253,52 @@ class Reference:
         self.fresh_fds = []
         if fresh:
             region = self.regions[index] = share.Region.create(layout)
-        region.layout.skeleton = skeleton
-        region.store(tensors)
-        _kbv.synchronize()
+        self._store(index, inputs)
         if not fresh:
             return 0
         self.fresh_fds = [_kbv.region_export(region.handle, False), layout.to_blob()]
         return layout.total_bytes
+
+    def _store(self, index, inputs):
+        tensors, skeleton = tree.flatten(inputs)
+        region = self.regions[index]
+        if not share.Layout(skeleton, tensors).same_places(region.layout):
+            raise Unfit("the shapes of the inputs change from draw to draw")
+        region.layout.skeleton = skeleton
+        region.store(tensors)
+        _kbv.synchronize()
+        self.patches[index] = []
+        self.hashes[index] = self._hash(index)
+
+    def _patch(self, region):
+        """[(tensor, places, what stood there, what stands there now)]"""
+        patches = []
+        for tensor, domain in zip(region.tensors, self.domain or ()):
+            if domain.kind not in ("any", "positive") or not tensor.is_contiguous():
+                continue
+            flat = tensor.view(-1)
+            if flat.numel() < PATCH_MIN or not tensor.dtype.is_floating_point:
+                continue
+            # Elements of the same draw change places: they stay in the problem's domain.
+            places = torch.tensor([secrets.randbelow(flat.numel()) for _ in range(2 * PATCHES)],
+                                  device=flat.device).unique()
+            before = flat[places].clone()
+            after = before.roll(1)
+            flat[places] = after
+            patches.append((flat, places, before, after))
+        return patches
+
+    def _inputs_intact(self, index):
+        for flat, places, before, after in self.patches.get(index, ()):
+            if not torch.equal(flat[places], after):
+                return False
+            flat[places] = before
+        _kbv.synchronize()
+        intact = self._hash(index) == self.hashes[index]
+        for flat, places, before, after in self.patches.get(index, ()):
+            flat[places] = after
+        _kbv.synchronize()
+        return intact
 
     def _hash(self, index):
         region = self.regions[index]
@@ -227,8 +307,7 @@ class Reference:
     # ---- Running ------------------------------------------------------------------------------
 
     def _inputs(self, index):
-        value = self.regions[index].value()
-        return copy.deepcopy(value) if self.mutates_inputs else value
+        return self.regions[index].value()
 
     def _run(self, model, inputs, seed):
         share.seed_generators(seed)
@@ -247,10 +326,9 @@ class Reference:
         problem.restore_state(self.model, self.snapshot)
         share.set_matmul(self.matmul_precision)
         value = share.with_scalars_as_tensors(self._run(self.model, self._inputs(index), seed))
-        if not self.mutates_inputs and self._hash(index) != self.hashes[index]:
-            self.mutates_inputs = True
-            raise InputsMutated()
-        tensors, _ = tree.flatten(value)
+        if not self._inputs_intact(index):
+            raise Unfit("the reference writes to its inputs; kbv shares them read-only")
+        tensors = share.leaves(value)
         if not tensors:
             raise Unfit(f"the reference returns no tensor but {tree.describe(value)}")
         for tensor in tensors:
@@ -279,13 +357,15 @@ class Reference:
                     self._give_up_double("float64 takes over 10 s")
                 return outputs
             except (Unfit, MemoryError, RuntimeError, TypeError, ValueError) as error:
-                self._give_up_double(str(error) or type(error).__name__)
+                why = str(error) or type(error).__name__
+            # Not in the handler: there the traceback still holds what was made.
+            self._give_up_double(why)
         return self._oracle_single(index, seed)
 
     def _give_up_double(self, why):
         self.oracle_is_double = False
         self.oracle_model = None
-        self.oracle_note = f"float32: {why}"[:60]
+        self.oracle_note = f"float32: {why}".encode("ascii", "replace").decode()[:60]
         if share.device().type == "cuda":
             torch.cuda.empty_cache()
 
@@ -302,7 +382,7 @@ class Reference:
             value = self._run(self.oracle_model, inputs, seed)
         finally:
             torch.set_default_dtype(previous)
-        tensors, _ = tree.flatten(share.with_scalars_as_tensors(value))
+        tensors = share.leaves(share.with_scalars_as_tensors(value))
         for tensor, baseline in zip(tensors, self.baseline_outputs):
             if tensor.dtype.is_floating_point != baseline.dtype.is_floating_point:
                 raise Unfit("the reference changes its output's kind in float64")
@@ -328,15 +408,15 @@ class Reference:
             value = self._run(model, inputs, seed)
         finally:
             share.set_matmul(self.matmul_precision)
-        return tree.flatten(share.with_scalars_as_tensors(value))[0]
+        return share.leaves(share.with_scalars_as_tensors(value))
 
     def _look_for_live_random(self, index, seed):
         """Does forward draw random numbers? Then oracle and baseline must draw the same ones."""
         self.live_random = False
         first = self.baseline_outputs
         problem.restore_state(self.model, self.snapshot)
-        again = tree.flatten(share.with_scalars_as_tensors(
-            self._run(self.model, self._inputs(index), seed ^ 0x5555555)))[0]
+        again = share.leaves(share.with_scalars_as_tensors(
+            self._run(self.model, self._inputs(index), seed ^ 0x5555555)))
         for one, two in zip(first, again):
             if one.shape != two.shape:
                 continue
@@ -357,8 +437,8 @@ class Reference:
         other = "high" if self.matmul_precision == "highest" else "highest"
         share.set_matmul(other)
         problem.restore_state(self.model, self.snapshot)
-        outputs = tree.flatten(share.with_scalars_as_tensors(
-            self._run(self.model, self._inputs(index), seed)))[0]
+        outputs = share.leaves(share.with_scalars_as_tensors(
+            self._run(self.model, self._inputs(index), seed)))
         share.set_matmul(self.matmul_precision)
         self.matmul_matters = any(not torch.equal(one, two.to(one.device)) for one, two
                                   in zip(self.baseline_outputs, outputs))
@@ -393,6 +473,7 @@ class Reference:
         inputs, _ = tree.flatten(self.regions[index].value())
         bits = 0
         for position, name in enumerate(families.CONTROLS):  # in the order of enum control
+            outputs = None  # the ones before go first
             outputs = families.control(name, self.baseline_outputs, inputs)
             if outputs is None:
                 continue
@@ -418,7 +499,9 @@ def serve(request, facts):
         _kbv.MESSAGE_STATE: reference.state, _kbv.MESSAGE_DRAW: reference.draw,
         _kbv.MESSAGE_EXPECT: reference.expect, _kbv.MESSAGE_OUTPUT_NEW: reference.output_new,
         _kbv.MESSAGE_POISON: reference.poison, _kbv.MESSAGE_COMPARE: reference.compare,
-        _kbv.MESSAGE_FLUSH: reference.flush, _kbv.MESSAGE_SETTLE: reference.settle,
+        _kbv.MESSAGE_PUBLISH: reference.publish, _kbv.MESSAGE_SETTLE: reference.settle,
+        _kbv.MESSAGE_OUTPUT_HASH: reference.output_hash,
+        _kbv.MESSAGE_DEVICE_MEMORY: reference.device_memory,
         _kbv.MESSAGE_ORACLE: lambda values, fds: (
             (reference.oracle_note, int(bool(reference.live_random)),
              int(bool(reference.matmul_matters))), []),

@@ -342,7 +342,6 @@ class Parameters(unittest.TestCase):
             return {name: tensor for name, tensor in state.items() if tensor is not None}
 
         for state, reason in [
-            (source(weight=None), "weight is the model's own"),
             (source(scale=torch.ones(1)), "the model has no scale"),
             (source(bias=torch.ones(3, 1)), "bias has shape [3], not [3, 1]"),
         ]:
@@ -353,6 +352,10 @@ class Parameters(unittest.TestCase):
         model = nn.BatchNorm1d(3)
         self.assertTrue(problem.copy_state(model, source(num_batches_tracked=None))[0])
         self.assertTrue(problem.copy_state(model, source(mask=torch.ones(2, dtype=torch.bool)))[0])
+        # What the model has beside the source's does not excuse it from the source's.
+        model.register_buffer("own", torch.zeros(1))
+        self.assertTrue(problem.copy_state(model, source(bias=torch.ones(3)))[0])
+        self.assertEqual(model.bias.tolist(), [1.0] * 3)
 
     def test_perturb(self):
         model = tied()

@@ -46,6 +46,9 @@ class Crashing(Case):
     def test_forward_raises(self):
         self.crash("raise RuntimeError('not today')", "RuntimeError: not today")
 
+    def test_exception_of_many_lines(self):
+        self.crash("raise RuntimeError('what\\n\\nhint\\nwhere')", "RuntimeError: what", "where")
+
     def test_forward_exits(self):
         self.crash("raise SystemExit(0)")
 
@@ -182,3 +185,93 @@ class Verified(Case):
         """No evaluator may find the reference wrong."""
         document = self.evaluate(PROBLEM.replace("class Model(", "class ModelNew("))
         self.assert_verdict(document, "verified")
+
+
+class UnusualButRight(Case):
+    """What an honest kernel may do, and a careless judge would reject."""
+
+    def test_numbers_and_the_same_tensor_twice(self):
+        problem = """
+            import torch
+            import torch.nn as nn
+
+
+            class Model(nn.Module):
+                def forward(self, x):
+                    y = x * 2
+                    return x.square().mean().item(), y, y.clone(), {"count": 3}
+
+
+            def get_inputs():
+                return [torch.randn(64, 64)]
+        """
+        candidate = """
+            import torch
+            import torch.nn as nn
+
+
+            class ModelNew(nn.Module):
+                def forward(self, x):
+                    y = x + x
+                    return (x * x).mean().item(), y, y, {"count": 3}
+        """
+        document = self.evaluate(candidate, problem)
+        self.assert_verdict(document, "verified")
+        by_id = {family["id"]: family for family in document["families"]}
+        self.assertEqual(by_id["P2"]["status"], "not_applicable")
+
+    def test_reference_that_takes_probabilities_only(self):
+        problem = """
+            import torch
+            import torch.nn as nn
+
+
+            class Model(nn.Module):
+                def forward(self, p):
+                    if p.min() < 0 or p.max() > 1:
+                        raise ValueError("no probability")
+                    return p.sqrt()
+
+
+            def get_inputs():
+                return [torch.rand(64, 64)]
+        """
+        candidate = """
+            import torch
+            import torch.nn as nn
+
+
+            class ModelNew(nn.Module):
+                def forward(self, p):
+                    return torch.exp(torch.log(p) / 2)
+        """
+        document = self.evaluate(candidate, problem)
+        self.assert_verdict(document, "verified")
+        by_id = {family["id"]: family for family in document["families"]}
+        self.assertEqual(by_id["D4"]["status"], "not_applicable")
+        self.assertIn("no probability", by_id["D4"]["reason"])
+        self.assertEqual(by_id["D3"]["status"], "pass")
+
+    def test_output_that_is_a_view_and_not_contiguous(self):
+        problem = """
+            import torch
+            import torch.nn as nn
+
+
+            class Model(nn.Module):
+                def forward(self, x):
+                    return x.t().contiguous()
+
+
+            def get_inputs():
+                return [torch.randn(64, 48)]
+        """
+        candidate = """
+            import torch.nn as nn
+
+
+            class ModelNew(nn.Module):
+                def forward(self, x):
+                    return x.t()
+        """
+        self.assert_verdict(self.evaluate(candidate, problem), "verified")

@@ -41,7 +41,7 @@
     X(DRAW)       /* -> set, family, seed, generator seed, judged = applies, reason, s(b), n(b),   \
                         description, controls, bytes {region, layout}: bytes 0 for the last one;   \
                         not judged: not shown before PUBLISH */                                    \
-    X(EXPECT)     /* -> set, generator seed = applies, reason: oracle and baseline on the set */   \
+    X(EXPECT)     /* -> set, generator seed = see reference.py, reason: oracle and baseline on it */   \
     X(OUTPUT_NEW) /* = bytes {region, layout} */                                                   \
     X(POISON)     /* overwrites the output region */                                               \
     X(COMPARE)    /* -> set = what struct comparison of judge/judging.h holds */                 \

@@ -134,9 +134,12 @@ class Reference:
         return (1, "", s, n, self.description[:2500], controls, fresh_bytes), self.fresh_fds
 
     def expect(self, values, fds):
-        """Applies (0 or 1), reason: oracle and baseline on what a timed call was given."""
+        """Oracle and baseline on what a timed call was given. 1: done; 0: this draw says nothing,
+        and why; 2: the inputs are no longer what was drawn."""
         index, call_seed = values
         self.expected = self.baseline_outputs = None
+        if not self._inputs_intact(index):
+            return (2, ""), []
         try:
             self._expect(index, call_seed)
             self._check_finite("D1")

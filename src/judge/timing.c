@@ -10,8 +10,9 @@
  * which runs until the output was copied out: an earlier moment would be the worker's word. The two
  * differ by hand-shake and copy: by `overhead`, whose median is learned from the baseline's
  * process, which is trusted and copies as much. A candidate's own clock is taken only as far as the
- * judge's bears it out: counted = own where judge - own is no more than that overhead can explain,
- * else judge - overhead. So the most that a lying clock can gain is the noise of the overhead.
+ * judge's bears it out, block by block: counted = own where judge - own is no more than the overhead
+ * and its usual noise can explain, else judge - overhead. So the most that a lying clock can gain
+ * is that noise.
  *
  * After a call the judge decides at random whether its output is compared; the last one's always
  * is. While the baseline is timed, the candidate's process is stopped.
@@ -34,6 +35,7 @@
 #define CHECKS_AIMED     16.0 /* of however many calls there will be, and at least every tenth */
 #define CHECK_SHARE_MIN  0.1
 #define OWN_MS_MIN       1e-4 /* no clock here resolves less */
+#define SLACK_MS_MIN     0.002
 #define INTERVAL_TARGET  0.01
 #define CONFIDENCE       0.95
 #define RESAMPLES        2000
@@ -227,28 +229,6 @@ static bool one_round(struct timing *timing, struct error *err)
     return true;
 }
 
-/* Median of judge - own over the baseline's calls, and its spread (median absolute deviation). */
-static int overhead(const struct timing *timing, double *ret_median, double *ret_spread)
-{
-    size_t max = timing->rounds * BLOCK_CALLS_MAX, count = 0;
-    double *values = malloc(max * sizeof(*values));
-
-    if (!values)
-        return -1;
-    for (size_t i = 0; i < timing->rounds; i++) {
-        const struct block *block = &timing->blocks[ARM_BASELINE][i];
-
-        for (unsigned j = 0; j < block->calls; j++)
-            values[count++] = block->judge_ms[j] - block->own_ms[j];
-    }
-    *ret_median = stats_median(values, count);
-    for (size_t i = 0; i < count; i++)
-        values[i] = fabs(values[i] - *ret_median);
-    *ret_spread = stats_median(values, count);
-    free(values);
-    return 0;
-}
-
 static double block_median(const double *values, unsigned count)
 {
     double copy[BLOCK_CALLS_MAX];
@@ -257,24 +237,47 @@ static double block_median(const double *values, unsigned count)
     return stats_median(copy, count);
 }
 
-/* Counted milliseconds of each block of `arm`; see the head of this file. */
+/* What the judge's clock shows beyond the process' own, typically in this block. */
+static double block_gap(const struct block *block)
+{
+    double gaps[BLOCK_CALLS_MAX];
+
+    for (unsigned i = 0; i < block->calls; i++)
+        gaps[i] = block->judge_ms[i] - block->own_ms[i];
+    return stats_median(gaps, block->calls);
+}
+
+/* Median of the baseline's gaps over its blocks, and how far above it one in ten lies. */
+static int overhead(const struct timing *timing, double *ret_median, double *ret_spread)
+{
+    double *gaps = malloc(timing->rounds * sizeof(*gaps));
+
+    if (!gaps)
+        return -1;
+    for (size_t i = 0; i < timing->rounds; i++)
+        gaps[i] = block_gap(&timing->blocks[ARM_BASELINE][i]);
+    *ret_median = stats_median(gaps, timing->rounds);
+    *ret_spread = stats_quantile(gaps, timing->rounds, 0.9) - *ret_median;
+    free(gaps);
+    return 0;
+}
+
+/* Counted milliseconds of each block of `arm`; see the head of this file. The baseline's own clock
+ * needs nobody to bear it out. */
 static void count_blocks(const struct timing *timing, enum arm arm, double overhead_ms,
                          double spread_ms, double *counted)
 {
-    double slack_ms = 4 * spread_ms + 0.002;
+    double slack_ms = 2 * spread_ms + SLACK_MS_MIN;
 
     for (size_t i = 0; i < timing->rounds; i++) {
         const struct block *block = &timing->blocks[arm][i];
-        double calls[BLOCK_CALLS_MAX];
+        double own_ms = block_median(block->own_ms, block->calls), gap_ms = block_gap(block);
 
-        for (unsigned j = 0; j < block->calls; j++) {
-            double gap = block->judge_ms[j] - block->own_ms[j];
-            bool trusted = arm != ARM_CANDIDATE || gap <= overhead_ms + slack_ms;
-            double least = fmax(block->judge_ms[j] - overhead_ms - slack_ms, OWN_MS_MIN);
-
-            calls[j] = trusted ? fmax(block->own_ms[j], least) : block->judge_ms[j] - overhead_ms;
-        }
-        counted[i] = stats_median(calls, block->calls);
+        counted[i] = fmax(own_ms, OWN_MS_MIN);
+        if (arm == ARM_CANDIDATE && gap_ms > overhead_ms + slack_ms)
+            counted[i] = fmax(own_ms + gap_ms - overhead_ms, OWN_MS_MIN);
+        else if (arm == ARM_CANDIDATE)
+            counted[i] = fmax(counted[i], own_ms + gap_ms - overhead_ms - slack_ms);
     }
 }
 
@@ -359,7 +362,7 @@ static void look_for_mismatch(const struct timing *timing, const struct series *
             double gap = block->judge_ms[j] - block->own_ms[j];
 
             longer += gap < -0.005 - 0.01 * block->judge_ms[j];
-            shorter += gap > series->overhead_ms + 20 * series->spread_ms + 0.5 +
+            shorter += gap > series->overhead_ms + 10 * series->spread_ms + 0.5 +
                                  0.25 * block->judge_ms[j];
         }
     }

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 static int compare_doubles(const void *a, const void *b)
@@ -60,4 +61,27 @@ double stats_pass_at_k(unsigned n, unsigned c, unsigned k)
     for (unsigned i = n - c + 1; i <= n; i++)
         all_fail *= 1 - (double)k / i;
     return 1 - all_fail;
+}
+
+int stats_median_interval(double *values, size_t count, double confidence, double *ret_low,
+                          double *ret_high)
+{
+    /* P(Bin(count, 1/2) = i), and the sum of those up to and with i, in logarithms: 2^-count
+     * underflows. */
+    double log_term = -(double)count * log(2), tail = exp(log_term);
+    size_t k = 0;
+    bool found = false;
+
+    for (size_t i = 0; i < count / 2 && 2 * tail <= 1 - confidence; i++) {
+        found = true;
+        k = i;
+        log_term += log((double)(count - i)) - log((double)(i + 1));
+        tail += exp(log_term);
+    }
+    if (!found)
+        return -1;
+    qsort(values, count, sizeof(*values), compare_doubles);
+    *ret_low = values[k];
+    *ret_high = values[count - 1 - k];
+    return 0;
 }

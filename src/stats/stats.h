@@ -42,6 +42,15 @@ int stats_paired_ratio_interval(const double *a, const double *b, size_t count, 
                                 unsigned resamples, uint64_t seed,
                                 struct stats_interval *ret_interval);
 
+/*
+ * Confidence interval of a median that assumes nothing of the distribution: order statistics
+ * [k] and [count - 1 - k] (from 0) with the largest k whose binomial tails leave `confidence`
+ * (Conover, Practical Nonparametric Statistics, 3.2). Reorders `values`. Returns -1, and touches
+ * no output, where `count` is too small for any (under 6 at 0.95).
+ */
+int stats_median_interval(double *values, size_t count, double confidence, double *ret_low,
+                          double *ret_high);
+
 /* xoshiro256** (Blackman and Vigna 2018), seeded by splitmix64: fast, not for secrets. */
 struct stats_random {
     uint64_t state[4];

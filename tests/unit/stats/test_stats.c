@@ -89,9 +89,37 @@ static void test_pass_at_k_exhaustive(void **state)
     }
 }
 
+/* Ranks from the binomial table at 95%: 6 values give [1st, 6th], 9 give [2nd, 8th], 20 give [6th,
+ * 15th], 100 give [40th, 61st]. */
+static void test_median_interval(void **state)
+{
+    static const struct {
+        size_t count, low, high;
+    } cases[] = {{6, 1, 6}, {8, 1, 8}, {9, 2, 8}, {20, 6, 15}, {100, 40, 61}};
+    double values[2000], low = -1, high = -1;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        for (size_t j = 0; j < cases[i].count; j++)
+            values[j] = (double)(cases[i].count - j);
+        assert_int_equal(stats_median_interval(values, cases[i].count, 0.95, &low, &high), 0);
+        assert_true(low == (double)cases[i].low);
+        assert_true(high == (double)cases[i].high);
+    }
+    low = high = -1;
+    assert_int_equal(stats_median_interval(values, 5, 0.95, &low, &high), -1);
+    assert_true(low == -1 && high == -1);
+    assert_int_equal(stats_median_interval(values, 5, 0.9, &low, &high), 0);
+    for (size_t j = 0; j < 2000; j++) /* 2^-2000 is no double */
+        values[j] = (double)j;
+    assert_int_equal(stats_median_interval(values, 2000, 0.95, &low, &high), 0);
+    assert_true(low > 950 && low < 960 && high > 1040 && high < 1050);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_median_interval),
         cmocka_unit_test(test_median),
         cmocka_unit_test(test_quantile),
         cmocka_unit_test(test_geomean),

@@ -46,14 +46,6 @@ static bool ask_call(struct judging *judging, uint64_t call_seed, const char *st
     return true;
 }
 
-static bool poison(struct judging *judging, struct error *err)
-{
-    struct frame frame;
-
-    frame_init(&frame, MESSAGE_POISON);
-    return judging_ask_reference(judging, &frame, NULL, 0, &frame, NULL, NULL, err);
-}
-
 /* The set's region, or the output's, may be a new one: the candidate maps it first. */
 static bool share_places(struct judging *judging, const struct draw *draw, struct error *err)
 {
@@ -75,7 +67,8 @@ static bool check(struct judging *judging, uint64_t call_seed, const char *step,
     struct call_result call;
     bool accepted;
 
-    if (!poison(judging, err) || !ask_call(judging, call_seed, step, &call, err))
+    if (!judging_simple(judging, MESSAGE_POISON, err) ||
+        !ask_call(judging, call_seed, step, &call, err))
         return false;
     if (call.damaged) {
         bool before = call.offset_bytes < 0;

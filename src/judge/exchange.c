@@ -241,8 +241,6 @@ bool judging_draw(struct judging *judging, unsigned set, const char *family, uin
     reader = frame_read(&frame);
     draw.applies = frame_get_int(&reader) == 1;
     frame_get_text(&reader, draw.reason, sizeof(draw.reason));
-    draw.s = frame_get_double(&reader);
-    draw.n = frame_get_double(&reader);
     frame_get_text(&reader, description, sizeof(description));
     draw.controls = (unsigned)frame_get_int(&reader);
     bytes = frame_get_int(&reader);

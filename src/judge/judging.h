@@ -105,7 +105,6 @@ bool judging_model(struct judging *judging, uint64_t seed, enum model_mode mode,
 struct draw {
     bool applies;
     char reason[EVALUATION_TEXT_MAX];
-    double s, n;
     unsigned controls;
     bool output_changed;
 };

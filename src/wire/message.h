@@ -38,7 +38,7 @@
     X(PROBLEM)    /* -> dtype, matmul {source} = {init} */                                         \
     X(MODEL)      /* -> seed, mode (enum model_mode) */                                            \
     X(STATE)      /* = bytes {region, layout}, or 0 where the region is the last one */            \
-    X(DRAW)       /* -> set, family, seed, generator seed, judged = applies, reason, s(b), n(b),   \
+    X(DRAW)       /* -> set, family, seed, generator seed, judged = applies, reason,               \
                         description, controls, bytes {region, layout}: bytes 0 for the last one;   \
                         not judged: not shown before PUBLISH */                                    \
     X(EXPECT)     /* -> set, generator seed = see reference.py, reason: oracle and baseline on it */   \

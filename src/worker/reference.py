@@ -102,9 +102,9 @@ class Reference:
         if not judged:
             self.pending = problem.draw_inputs(self.module, seed, share.device(), self.dtype)
             if index in self.regions:
-                return (1, "", 0.0, 0.0, "", 0, 0), []
+                return (1, "", "", 0, 0), []
             fresh_bytes = self._place(index, self.pending)
-            return (1, "", 0.0, 0.0, "", 0, fresh_bytes), self.fresh_fds
+            return (1, "", "", 0, fresh_bytes), self.fresh_fds
         fresh_bytes, self.fresh_fds = 0, []
         self.expected = self.baseline_outputs = None  # large: before the next ones are made
         try:
@@ -127,11 +127,9 @@ class Reference:
                 raise NotApplicable("ties in an integer output may be broken either way")
             controls = self._run_controls(index)
         except (NotApplicable, families.NotApplicable) as reason:
-            return (0, str(reason), 0.0, 0.0, "", 0, fresh_bytes), self.fresh_fds
+            return (0, str(reason), "", 0, fresh_bytes), self.fresh_fds
         self._leave_room()
-        s = max((error["s"] for error in self.baseline_errors), default=0.0)
-        n = max((error["n"] for error in self.baseline_errors), default=0.0)
-        return (1, "", s, n, self.description[:2500], controls, fresh_bytes), self.fresh_fds
+        return (1, "", self.description[:2500], controls, fresh_bytes), self.fresh_fds
 
     def expect(self, values, fds):
         """Oracle and baseline on what a timed call was given. 1: done; 0: this draw says nothing,
@@ -324,6 +322,9 @@ class Reference:
             _kbv.synchronize()
         return value
 
+    def _outputs(self, model, inputs, seed):
+        return share.leaves(share.with_scalars_as_tensors(self._run(model, inputs, seed)))
+
     def _expect(self, index, seed):
         """Oracle and baseline on what the set holds; keeps both."""
         problem.restore_state(self.model, self.snapshot)
@@ -382,10 +383,9 @@ class Reference:
         previous = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
         try:
-            value = self._run(self.oracle_model, inputs, seed)
+            tensors = self._outputs(self.oracle_model, inputs, seed)
         finally:
             torch.set_default_dtype(previous)
-        tensors = share.leaves(share.with_scalars_as_tensors(value))
         for tensor, baseline in zip(tensors, self.baseline_outputs):
             if tensor.dtype.is_floating_point != baseline.dtype.is_floating_point:
                 raise Unfit("the reference changes its output's kind in float64")
@@ -408,18 +408,16 @@ class Reference:
                 inputs = problem.cast(self.regions[index].value(), torch.float32)
             snapshot = self.snapshot if model is self.model else self.oracle_snapshot
             problem.restore_state(model, snapshot)
-            value = self._run(model, inputs, seed)
+            return self._outputs(model, inputs, seed)
         finally:
             share.set_matmul(self.matmul_precision)
-        return share.leaves(share.with_scalars_as_tensors(value))
 
     def _look_for_live_random(self, index, seed):
         """Does forward draw random numbers? Then oracle and baseline must draw the same ones."""
         self.live_random = False
         first = self.baseline_outputs
         problem.restore_state(self.model, self.snapshot)
-        again = share.leaves(share.with_scalars_as_tensors(
-            self._run(self.model, self._inputs(index), seed ^ 0x5555555)))
+        again = self._outputs(self.model, self._inputs(index), seed ^ 0x5555555)
         for one, two in zip(first, again):
             if one.shape != two.shape:
                 continue
@@ -440,8 +438,7 @@ class Reference:
         other = "high" if self.matmul_precision == "highest" else "highest"
         share.set_matmul(other)
         problem.restore_state(self.model, self.snapshot)
-        outputs = share.leaves(share.with_scalars_as_tensors(
-            self._run(self.model, self._inputs(index), seed)))
+        outputs = self._outputs(self.model, self._inputs(index), seed)
         share.set_matmul(self.matmul_precision)
         self.matmul_matters = any(not torch.equal(one, two.to(one.device)) for one, two
                                   in zip(self.baseline_outputs, outputs))

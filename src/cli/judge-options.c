@@ -100,6 +100,10 @@ int judge_options_take(struct judge_options *options, int option, const char *va
     case OPTION_BUILD_TIMEOUT:
         return parse_seconds("--build-timeout", value, &request->build_timeout_s, err);
     case OPTION_TIME_CAP:
+        if (strcmp(value, "0") == 0) {
+            request->time_cap_s = -1;
+            return 0;
+        }
         return parse_seconds("--time-cap", value, &request->time_cap_s, err);
     case OPTION_SANDBOX:
         if (choose("--sandbox", value, sandboxes, 3, &index, err) < 0)

@@ -64,7 +64,8 @@ enum judge_option {
     "                             constructing, a call (default: 60)\n"                            \
     "  --build-timeout S          seconds for each build (default: 600)\n"                         \
     "  --time-cap S               seconds of timing; it ends earlier once the interval is\n"       \
-    "                             within 1% (default: 5 on a GPU, 0.6 on the CPU)\n"               \
+    "                             within 1% (default: 5 on a GPU, 0.6 on the CPU);\n"              \
+    "                             0: right or wrong only, nothing is timed\n"                      \
     "  --sandbox auto|strict|off  strict refuses to judge where a layer is missing\n"              \
     "                             (default: auto)\n"                                               \
     "  --baseline-matmul highest|high|medium\n"                                                    \

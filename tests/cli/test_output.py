@@ -119,3 +119,13 @@ class Determinism(Case):
             self.assertEqual(document["seed"], 20)
         self.assertEqual(first["families"], second["families"])
         self.assertEqual(first["problem"]["hash"], second["problem"]["hash"])
+
+
+class WithoutTiming(Case):
+    def test_right_or_wrong_only(self):
+        document = self.evaluate(CANDIDATE, PROBLEM, "--time-cap=0")
+        self.assert_verdict(document, "verified", "not timed")
+        for figure in (document["speed"]["ratio"], document["memory"]["ratio"],
+                       document["seconds"]["timing"], document["seconds"]["memory"]):
+            self.assertIsNone(figure)
+        self.assertTrue(any(family["status"] == "pass" for family in document["families"]))

@@ -41,10 +41,10 @@ void budget_set(struct budget *budget, enum dtype dtype, double baseline_s, doub
 
 void budget_allow_tf32(struct budget *budget)
 {
-    const double rounding = 0x1p-11;
+    const double truncation = 0x1p-10;
 
     if (budget->n_limit > 0)
-        budget->n_limit = fmax(budget->n_limit, rounding);
+        budget->n_limit = fmax(budget->n_limit, truncation);
 }
 
 bool budget_accepts(const struct budget *budget, const struct compare_result *candidate)

@@ -23,10 +23,11 @@ struct budget {
 void budget_set(struct budget *budget, enum dtype dtype, double baseline_s, double baseline_n);
 
 /* For fp32 outputs of a problem whose result the matmul flag changes, with TF32 allowed to both
- * sides: n_limit is at least 2^-11, the rounding of one operand to TF32. The baseline's own n(b)
- * can lie far below that where a later reduction averages its errors away; a kernel that truncates
- * instead of rounding (Triton's tl.dot) has errors of one sign, which do not average, and is no
- * less honest. */
+ * sides: n_limit is at least 2^-10. The hardware reads 10 bits of each operand's mantissa; a kernel
+ * that does not round before (Triton's tl.dot) truncates, by 2^-11 ln 2 of the operand's size on
+ * average. Errors of one sign do not average away: where the products have one sign, too, the sum
+ * is off by both operands' share, 2^-10 ln 2 or 6.8e-4, and no less honest. The baseline, which
+ * rounds, may lie far below that. 2^-10 leaves half as much for what comes behind the product. */
 void budget_allow_tf32(struct budget *budget);
 
 /* True when the candidate's comparison keeps within the budget: same non-finite mask, s and n

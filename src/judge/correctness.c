@@ -179,12 +179,13 @@ static bool look_for_nondeterminism(struct judging *judging, struct error *err)
 static bool reconstruct(struct judging *judging, uint64_t seed, enum model_mode mode, bool adopt,
                         struct error *err)
 {
+    const char *step = "constructing the candidate again";
     bool matched;
     char reason[512];
 
-    return judging_model(judging, seed, mode, err) &&
-           judging_construct(judging, judging->candidate_check, seed, mode,
-                             "constructing the candidate again", err) &&
+    return judging_construct_ahead(judging, judging->candidate_check, seed, mode, step, err) &&
+           judging_model(judging, seed, mode, err) &&
+           judging_construct(judging, judging->candidate_check, seed, mode, step, err) &&
            (!adopt || judging_adopt(judging, judging->candidate_check, &matched, reason,
                                     sizeof(reason), "receiving parameters", err));
 }
@@ -196,10 +197,11 @@ static bool run_redrawn_parameters(struct judging *judging, struct error *err)
 }
 
 /*
- * P2. A candidate that fails it either ignores a parameter or has read it at construction. To tell
- * the two apart, both models are constructed anew under initialisers that add noise, so that every
- * parameter differs from its default before the candidate can read it: one that is right then uses
- * all of its parameters, and only missed the change.
+ * P2, on top of the parameters that P1 drew. A candidate that fails it either ignores a parameter
+ * or has read it at construction. To tell the two apart, both models are constructed anew under
+ * initialisers that add noise, so that every parameter differs from its default before the
+ * candidate can read it: one that is right then uses all of its parameters, and only missed the
+ * change.
  */
 static bool run_perturbed_parameters(struct judging *judging, struct error *err)
 {
@@ -208,8 +210,7 @@ static bool run_perturbed_parameters(struct judging *judging, struct error *err)
     char reason[512];
     bool matched;
 
-    if (!reconstruct(judging, judging->model_seed, MODEL_PLAIN, true, err) ||
-        !judging_model(judging, seed_of(judging, "perturbation", 0), MODEL_PERTURBED, err) ||
+    if (!judging_model(judging, seed_of(judging, "perturbation", 0), MODEL_PERTURBED, err) ||
         !judging_adopt(judging, judging->candidate_check, &matched, reason, sizeof(reason),
                        "receiving perturbed parameters", err))
         return false;

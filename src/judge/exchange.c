@@ -140,14 +140,34 @@ bool judging_load(struct judging *judging, struct job *job, bool baseline, struc
     return judging_ask(judging, job, &frame, fds, 2, &frame, step, err);
 }
 
+static void construction(struct frame *frame, uint64_t seed, enum model_mode mode)
+{
+    frame_init(frame, MESSAGE_CONSTRUCT);
+    frame_put_int(frame, (int64_t)seed);
+    frame_put_int(frame, mode);
+}
+
+bool judging_construct_ahead(struct judging *judging, struct job *job, uint64_t seed,
+                             enum model_mode mode, const char *step, struct error *err)
+{
+    enum job_outcome outcome;
+    struct frame frame;
+
+    construction(&frame, seed, mode);
+    outcome = job_request_ahead(job, &frame, err);
+    if (outcome == JOB_OK)
+        return true;
+    if (judging_blame(judging, job, outcome, step, err) < 0)
+        judging->broken = true;
+    return false;
+}
+
 bool judging_construct(struct judging *judging, struct job *job, uint64_t seed,
                        enum model_mode mode, const char *step, struct error *err)
 {
     struct frame frame;
 
-    frame_init(&frame, MESSAGE_CONSTRUCT);
-    frame_put_int(&frame, (int64_t)seed);
-    frame_put_int(&frame, mode);
+    construction(&frame, seed, mode);
     return judging_ask(judging, job, &frame, NULL, 0, &frame, step, err);
 }
 

@@ -24,6 +24,9 @@
 #define END_TIMEOUT_NS   (3 * NS_PER_S)
 #define SEND_TIMEOUT_NS  (10 * NS_PER_S)
 #define SLICE_NS         (5 * NS_PER_MS)
+/* A worker spins for the start while the inputs are written: waking a core costs 50 us here, and
+ * which process has to pay it must not depend on luck. */
+#define WORKER_SPIN_NS (20 * NS_PER_MS)
 /* Processes and threads: teams of OpenMP and of compilers grow with the cores. */
 #define PROCESSES_MAX (512 + 16 * sysconf(_SC_NPROCESSORS_ONLN))
 
@@ -116,7 +119,7 @@ int job_start(struct session *session, enum job_role role, unsigned flags, struc
     }
     if (page_create(&page_fd, &job->page, err) < 0 || tail_start(&job->output, &output_fd, err) < 0)
         goto out;
-    job->page->spin_ns = session->on_cpu ? 0 : NS_PER_MS;
+    job->page->spin_ns = session->on_cpu ? 0 : WORKER_SPIN_NS;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) < 0 ||
         pipe2(report, O_CLOEXEC) < 0) {
         error_errno(err, ERROR_INTERNAL, "creating a channel");
@@ -352,26 +355,44 @@ int job_wait_ready(struct job *job, struct error *err)
     return 0;
 }
 
-enum job_outcome job_request(struct job *job, struct frame *request, const int *fds,
-                             size_t fd_count, uint64_t timeout_ns, struct frame *ret_reply,
-                             int *ret_fds, size_t *ret_fd_count, struct error *err)
+static enum job_outcome send_request(struct job *job, struct frame *request, const int *fds,
+                                     size_t fd_count, struct error *err)
 {
-    uint64_t deadline = deadline_after(timeout_ns);
-    int got_fds[FRAME_FDS_MAX];
-    enum job_outcome outcome;
-    size_t got_count;
-
     switch (frame_send(job->channel, request, fds, fd_count, SEND_TIMEOUT_NS, err)) {
     case FRAME_OK:
-        break;
+        return JOB_OK;
     case FRAME_CLOSED:
         return note_end(job, 500) ? JOB_DIED : forged(job, "closed its channel to the judge");
     case FRAME_TIMEOUT:
         return JOB_TIMED_OUT;
     case FRAME_MALFORMED:
     case FRAME_ERROR:
-        return JOB_BROKEN;
+        break;
     }
+    return JOB_BROKEN;
+}
+
+enum job_outcome job_request_ahead(struct job *job, struct frame *request, struct error *err)
+{
+    job->ahead = request->type;
+    return send_request(job, request, NULL, 0, err);
+}
+
+enum job_outcome job_request(struct job *job, struct frame *request, const int *fds,
+                             size_t fd_count, uint64_t timeout_ns, struct frame *ret_reply,
+                             int *ret_fds, size_t *ret_fd_count, struct error *err)
+{
+    uint64_t deadline = deadline_after(timeout_ns);
+    int got_fds[FRAME_FDS_MAX];
+    enum job_outcome outcome = JOB_OK;
+    size_t got_count;
+
+    if (job->ahead == request->type)
+        job->ahead = 0;
+    else
+        outcome = send_request(job, request, fds, fd_count, err);
+    if (outcome != JOB_OK)
+        return outcome;
     outcome = next_frame(job, &deadline, ret_reply, got_fds, &got_count, NULL, err);
     if (outcome != JOB_OK)
         return outcome;
@@ -392,16 +413,7 @@ enum job_outcome job_timing_begin(struct job *job, struct error *err)
 
     frame_init(&frame, MESSAGE_TIMING);
     frame_put_int(&frame, job->sequence);
-    switch (frame_send(job->channel, &frame, NULL, 0, SEND_TIMEOUT_NS, err)) {
-    case FRAME_OK:
-        return JOB_OK;
-    case FRAME_CLOSED:
-        return note_end(job, 500) ? JOB_DIED : forged(job, "closed its channel to the judge");
-    case FRAME_TIMEOUT:
-        return JOB_TIMED_OUT;
-    default:
-        return JOB_BROKEN;
-    }
+    return send_request(job, &frame, NULL, 0, err);
 }
 
 /*

@@ -64,6 +64,7 @@ struct job {
     uint64_t set_address[8];
 
     unsigned state_generation; /* of the parameters' region that it has mapped; 0: none */
+    uint16_t ahead;            /* type of the request that it has already; 0: none */
 
     job_build_handler *on_build;
     void *build_context;
@@ -97,6 +98,10 @@ void job_tell_end(struct job *job);
 enum job_outcome job_request(struct job *job, struct frame *request, const int *fds,
                              size_t fd_count, uint64_t timeout_ns, struct frame *ret_reply,
                              int *ret_fds, size_t *ret_fd_count, struct error *err);
+
+/* Only sends it, so that several jobs work at the same time: the next job_request() must be of this
+ * type, and only waits for the answer. */
+enum job_outcome job_request_ahead(struct job *job, struct frame *request, struct error *err);
 
 /* Calls through the page. MESSAGE_TIMING must have been sent with job_timing_begin(). */
 enum job_outcome job_timing_begin(struct job *job, struct error *err);

@@ -92,6 +92,9 @@ bool judging_ask(struct judging *judging, struct job *job, struct frame *request
 
 /* Loads source, constructs the model, hands over sets, output and parameters. */
 bool judging_load(struct judging *judging, struct job *job, bool baseline, struct error *err);
+/* Only tells it to; judging_construct() with the same arguments then waits for it. */
+bool judging_construct_ahead(struct judging *judging, struct job *job, uint64_t seed,
+                             enum model_mode mode, const char *step, struct error *err);
 bool judging_construct(struct judging *judging, struct job *job, uint64_t seed,
                        enum model_mode mode, const char *step, struct error *err);
 bool judging_adopt(struct judging *judging, struct job *job, bool *ret_matched, char *ret_reason,

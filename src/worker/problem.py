@@ -426,10 +426,10 @@ def _noisy(tensor, key):
     """x (1 + 0.25 n) + 0.05 n' in a new tensor. The normals are independent: with one n, every x
     near -0.2 would stay what it is."""
     text = "\0".join(str(part) for part in key)
-    generator = torch.Generator()
+    generator = torch.Generator(tensor.device)
     generator.manual_seed(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1)
-    scale, offset = (torch.randn(tensor.shape, generator=generator, device="cpu")
-                     .to(tensor.device) for _ in range(2))
+    scale, offset = (torch.randn(tensor.shape, generator=generator, device=tensor.device)
+                     for _ in range(2))
     wide = tensor.detach().to(torch.promote_types(tensor.dtype, torch.float32))
     return (wide * (1 + 0.25 * scale) + 0.05 * offset).to(tensor.dtype)
 

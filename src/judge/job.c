@@ -24,9 +24,6 @@
 #define END_TIMEOUT_NS   (3 * NS_PER_S)
 #define SEND_TIMEOUT_NS  (10 * NS_PER_S)
 #define SLICE_NS         (5 * NS_PER_MS)
-/* A worker spins for the start while the inputs are written: waking a core costs 50 us here, and
- * which process has to pay it must not depend on luck. */
-#define WORKER_SPIN_NS (20 * NS_PER_MS)
 /* Processes and threads: teams of OpenMP and of compilers grow with the cores. */
 #define PROCESSES_MAX (512 + 16 * sysconf(_SC_NPROCESSORS_ONLN))
 
@@ -119,7 +116,7 @@ int job_start(struct session *session, enum job_role role, unsigned flags, struc
     }
     if (page_create(&page_fd, &job->page, err) < 0 || tail_start(&job->output, &output_fd, err) < 0)
         goto out;
-    job->page->spin_ns = session->on_cpu ? 0 : WORKER_SPIN_NS;
+    job->page->spin_ns = session->on_cpu ? 0 : NS_PER_MS;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) < 0 ||
         pipe2(report, O_CLOEXEC) < 0) {
         error_errno(err, ERROR_INTERNAL, "creating a channel");

@@ -3,9 +3,10 @@
  *
  * CUDA: the framework's caching is off there (every torch allocation goes to the driver through
  * kbv's allocator, which counts), and the driver's own figure of free memory bounds what went past
- * it (raw cudaMalloc, pools). CPU: the peak resident set, read by the judge from outside; what the
- * process held before it loaded anything of the problem is taken off, so that the interpreter and
- * torch do not drown a small kernel's figure.
+ * it (raw cudaMalloc, pools). Where that figure moves while the baseline runs, whose counters are
+ * true, somebody else works on the device, and the counters are all that there is. CPU: the peak
+ * resident set, read by the judge from outside; what the process held before it loaded anything of
+ * the problem is taken off, so that the interpreter and torch do not drown a small kernel's figure.
  */
 #include <fcntl.h>
 #include <math.h>
@@ -25,6 +26,7 @@
 
 struct usage {
     double absolute_bytes, above_bytes;
+    double past_bytes; /* gone from the device and in no counter */
 };
 
 /* One figure of /proc/PID/status in bytes, or -1. */
@@ -155,16 +157,16 @@ static bool measure(struct judging *judging, struct job *job, bool baseline,
     if (!ask_counters(judging, job, after, err) || !device_free(judging, &free_after, err))
         return false;
     {
-        /* Nobody else works on the device meanwhile: what is gone from it and not in the counters
-         * went past the framework, or the counters lie. They can only add. */
+        /* What is gone from the device and not in the counters went past the framework, or the
+         * counters lie. */
         double unexplained = (free_before - free_after) - fmax(0, after[1] - before[1]);
 
         if (unexplained < UNEXPLAINED_MIN)
             unexplained = 0;
         *ret_usage = (struct usage){
-            .absolute_bytes =
-                (double)judging->sets[0].bytes + fmax(after[2], after[1]) + unexplained,
-            .above_bytes = fmax(0, after[2] - after[0]) + unexplained,
+            .absolute_bytes = (double)judging->sets[0].bytes + fmax(after[2], after[1]),
+            .above_bytes = fmax(0, after[2] - after[0]),
+            .past_bytes = unexplained,
         };
     }
     return true;
@@ -175,6 +177,7 @@ bool stage_memory(struct judging *judging, struct error *err)
     struct memory_evidence *memory = &judging->evaluation->memory;
     struct usage baseline, candidate;
     double ratio, difference;
+    bool shared;
 
     judging_progress(judging, STAGE_MEMORY, "baseline", 0, 2);
     if (!measure(judging, judging->baseline_memory, true, &baseline, err))
@@ -191,8 +194,15 @@ bool stage_memory(struct judging *judging, struct error *err)
         judging->evaluation->reason[0] = '\0';
         return true;
     }
+    shared = baseline.past_bytes > 0;
+    if (!shared) {
+        candidate.absolute_bytes += candidate.past_bytes;
+        candidate.above_bytes += candidate.past_bytes;
+    }
     snprintf(memory->method, sizeof(memory->method), "%s",
-             judging->session->on_cpu ? "resident_set" : "allocator+driver");
+             judging->session->on_cpu ? "resident_set"
+             : shared                 ? "allocator"
+                                      : "allocator+driver");
     memory->baseline_bytes = FIGURE(baseline.absolute_bytes);
     memory->candidate_bytes = FIGURE(candidate.absolute_bytes);
     memory->baseline_above_bytes = FIGURE(baseline.above_bytes);

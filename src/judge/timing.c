@@ -6,18 +6,7 @@
  * and last of all a few elements are changed at secret places; then the judge starts the call and
  * its own clock. Work that begins on a glimpse of the inputs before that ends in a wrong result.
  *
- * What counts. A worker reports its own clock of the call (device events); the judge has its own,
- * which runs until the output was copied out: an earlier moment would be the worker's word. The two
- * differ by hand-shake and copy: by `overhead`, whose median is learned from the baseline's
- * process, which is trusted and copies as much. A candidate's own clock is taken only as far as the
- * judge's bears it out, block by block: counted = own where judge - own is no more than the
- * overhead and its noise can explain, else judge - overhead.
- *
- * How much is noise is told by two accounts. The strict one knows the baseline's blocks only. But
- * two processes that run the same code can differ, all the time they live, by more than either
- * varies; the lenient one allows a part of the overhead itself for that. The figure is the lenient
- * account's, the interval spans both: so an honest kernel is not called slower for the place where
- * its process woke up, and a clock that lies within that room makes nothing `faster`.
+ * What of it counts, and what the blocks add up to: clocks.h.
  *
  * After a call the judge decides at random whether its output is compared; the last one's always
  * is. While the baseline is timed, the candidate's process is stopped.
@@ -28,44 +17,24 @@
 #include <string.h>
 
 #include "base/secret.h"
+#include "judge/clocks.h"
 #include "judge/judging.h"
 #include "stats/stats.h"
 
 #define WARM_UP_CALLS    3
-#define BLOCK_CALLS_MAX  10
 #define BLOCK_SECONDS    0.05 /* a block aims at this much time, preparation of calls included */
 #define ROUNDS_MIN       6 /* blocks of each side: fewer say nothing at 95%, whatever they show */
 #define CHECKS_MIN       3
 #define LAST_TRIES       8
 #define CHECKS_AIMED     16.0 /* of however many calls there will be, and at least every tenth */
 #define CHECK_SHARE_MIN  0.1
-#define OWN_MS_MIN       1e-4 /* no clock here resolves less */
-#define SLACK_MS_MIN     0.002
-#define SLACK_OVERHEAD   0.3 /* of the overhead: seen between equal processes, 0.25 */
 #define MISMATCH_SHARE   0.1
 #define MISMATCH_MS      5.0
-#define INTERVAL_TARGET  0.01
-#define CONFIDENCE       0.95
-#define RESAMPLES        2000
-#define PROCESS_ERROR    0.005 /* two standard deviations between evaluations of one kernel, 0.25% */
 #define CAP_SECONDS_CUDA 5.0
 #define CAP_SECONDS_CPU  0.6
 
 /* What MESSAGE_EXPECT answers. */
 enum { EXPECT_SAYS_NOTHING, EXPECT_DONE, EXPECT_CHANGED };
-
-/* Who is timed. */
-enum arm {
-    ARM_BASELINE,
-    ARM_CANDIDATE,
-    ARM_OTHER /* baseline, other matmul precision */,
-    ARM_COUNT
-};
-
-struct block {
-    unsigned calls;
-    double own_ms[BLOCK_CALLS_MAX], judge_ms[BLOCK_CALLS_MAX];
-};
 
 struct timing {
     struct judging *judging;
@@ -238,152 +207,12 @@ static bool one_round(struct timing *timing, struct error *err)
     return true;
 }
 
-static double block_median(const double *values, unsigned count)
-{
-    double copy[BLOCK_CALLS_MAX];
-
-    memcpy(copy, values, count * sizeof(*copy));
-    return stats_median(copy, count);
-}
-
-/* What the judge's clock shows beyond the process' own, typically in this block. */
-static double block_gap(const struct block *block)
-{
-    double gaps[BLOCK_CALLS_MAX];
-
-    for (unsigned i = 0; i < block->calls; i++)
-        gaps[i] = block->judge_ms[i] - block->own_ms[i];
-    return stats_median(gaps, block->calls);
-}
-
-/* Median of the baseline's gaps over its blocks, and how far above it one in ten lies. */
-static int overhead(const struct timing *timing, double *ret_median, double *ret_spread)
-{
-    double *gaps = malloc(timing->rounds * sizeof(*gaps));
-
-    if (!gaps)
-        return -1;
-    for (size_t i = 0; i < timing->rounds; i++)
-        gaps[i] = block_gap(&timing->blocks[ARM_BASELINE][i]);
-    *ret_median = stats_median(gaps, timing->rounds);
-    *ret_spread = stats_quantile(gaps, timing->rounds, 0.9) - *ret_median;
-    free(gaps);
-    return 0;
-}
-
-/* Counted milliseconds of each block of `arm`, up to `slack_ms` of a gap being noise; see the head
- * of this file. The baseline's own clock needs nobody to bear it out. */
-static void count_blocks(const struct timing *timing, enum arm arm, double overhead_ms,
-                         double slack_ms, double *counted)
-{
-    for (size_t i = 0; i < timing->rounds; i++) {
-        const struct block *block = &timing->blocks[arm][i];
-        double own_ms = block_median(block->own_ms, block->calls), gap_ms = block_gap(block);
-
-        counted[i] = fmax(own_ms, OWN_MS_MIN);
-        if (arm == ARM_CANDIDATE && gap_ms > overhead_ms + slack_ms)
-            counted[i] = fmax(own_ms + gap_ms - overhead_ms, OWN_MS_MIN);
-    }
-}
-
-struct series {
-    double *counted[ARM_COUNT]; /* the lenient account */
-    double *strict;             /* the candidate's in the strict one */
-    double *judge[ARM_COUNT];   /* medians of the judge's clock */
-    double overhead_ms, spread_ms;
-};
-
-static void series_release(struct series *series)
-{
-    free(series->strict);
-    for (int arm = 0; arm < ARM_COUNT; arm++) {
-        free(series->counted[arm]);
-        free(series->judge[arm]);
-    }
-}
-
-static int series_make(const struct timing *timing, struct series *series)
-{
-    double strict_ms, lenient_ms;
-
-    series->strict = calloc(timing->rounds, sizeof(double));
-    if (!series->strict || overhead(timing, &series->overhead_ms, &series->spread_ms) < 0)
-        return -1;
-    strict_ms = 2 * series->spread_ms + SLACK_MS_MIN;
-    lenient_ms = strict_ms + SLACK_OVERHEAD * fmax(series->overhead_ms, 0);
-    count_blocks(timing, ARM_CANDIDATE, series->overhead_ms, strict_ms, series->strict);
-    for (int arm = 0; arm < ARM_COUNT; arm++) {
-        if (arm == ARM_OTHER && !timing->other)
-            continue;
-        series->counted[arm] = calloc(timing->rounds, sizeof(double));
-        series->judge[arm] = calloc(timing->rounds, sizeof(double));
-        if (!series->counted[arm] || !series->judge[arm])
-            return -1;
-        count_blocks(timing, (enum arm)arm, series->overhead_ms, lenient_ms, series->counted[arm]);
-        for (size_t i = 0; i < timing->rounds; i++)
-            series->judge[arm][i] =
-                block_median(timing->blocks[arm][i].judge_ms, timing->blocks[arm][i].calls);
-    }
-    return 0;
-}
-
-/*
- * The ratio of medians with an interval that holds for few blocks too: the wider of the
- * bootstrap's, which is too narrow for a handful of pairs, and the distribution-free one of the
- * median of the pairs' ratios.
- */
-static int interval_of(const struct timing *timing, const double *baseline, const double *candidate,
-                       struct stats_interval *ret_interval)
-{
-    double *ratios = malloc(timing->rounds * sizeof(*ratios)), low, high;
-    int status = -1;
-
-    if (!ratios)
-        return -1;
-    for (size_t i = 0; i < timing->rounds; i++)
-        ratios[i] = baseline[i] / candidate[i];
-    if (stats_paired_ratio_interval(baseline, candidate, timing->rounds, CONFIDENCE, RESAMPLES,
-                                    timing->rounds, ret_interval) == 0 &&
-        stats_median_interval(ratios, timing->rounds, CONFIDENCE, &low, &high) == 0) {
-        ret_interval->low = fmin(ret_interval->low, low);
-        ret_interval->high = fmax(ret_interval->high, high);
-        status = 0;
-    }
-    free(ratios);
-    return status;
-}
-
-/*
- * The interval of baseline `arm` over the candidate, across both accounts. Blocks cannot show what
- * stays with a process for its life, such as where its memory lies; that much is known from judging
- * equal kernels again and again, and is added.
- */
-static int speed_of(const struct timing *timing, const struct series *series, enum arm arm,
-                    struct stats_interval *ret_interval)
-{
-    struct stats_interval strict;
-
-    if (interval_of(timing, series->counted[arm], series->counted[ARM_CANDIDATE], ret_interval) <
-            0 ||
-        interval_of(timing, series->counted[arm], series->strict, &strict) < 0)
-        return -1;
-    ret_interval->low = fmin(ret_interval->low, strict.low) * (1 - PROCESS_ERROR);
-    ret_interval->high *= 1 + PROCESS_ERROR;
-    return 0;
-}
-
-/* In the lenient account: more blocks do not bring the two together. */
 static bool narrow_enough(const struct timing *timing)
 {
-    struct stats_interval interval;
-    struct series series = {0};
-    bool narrow = false;
+    struct series series = SERIES_INIT;
+    bool narrow = series_make(timing->blocks, timing->rounds, timing->other, &series) == 0 &&
+                  series_narrow(&series);
 
-    if (series_make(timing, &series) == 0 &&
-        interval_of(timing, series.counted[ARM_BASELINE], series.counted[ARM_CANDIDATE],
-                    &interval) == 0)
-        narrow = interval.high - interval.value <= INTERVAL_TARGET * interval.value &&
-                 interval.value - interval.low <= INTERVAL_TARGET * interval.value;
     series_release(&series);
     return narrow;
 }
@@ -463,13 +292,12 @@ static bool conclude(struct timing *timing, struct error *err)
     struct judging *judging = timing->judging;
     struct speed_evidence *speed = &judging->evaluation->speed;
     struct stats_interval interval, wall, other;
-    struct series series = {0};
+    struct series series = SERIES_INIT;
     bool complete = false;
 
-    if (series_make(timing, &series) < 0 ||
-        speed_of(timing, &series, ARM_BASELINE, &interval) < 0 ||
-        interval_of(timing, series.judge[ARM_BASELINE], series.judge[ARM_CANDIDATE], &wall) < 0 ||
-        (timing->other && speed_of(timing, &series, ARM_OTHER, &other) < 0)) {
+    if (series_make(timing->blocks, timing->rounds, timing->other, &series) < 0 ||
+        series_speed(&series, ARM_BASELINE, &interval) < 0 || series_wall(&series, &wall) < 0 ||
+        (timing->other && series_speed(&series, ARM_OTHER, &other) < 0)) {
         error_set(err, ERROR_INTERNAL, "out of memory");
         judging->broken = true;
         goto out;
@@ -498,7 +326,7 @@ static bool conclude(struct timing *timing, struct error *err)
             speed->blocks[speed->block_count++] = (struct timing_block){
                 .candidate = arm == ARM_CANDIDATE,
                 .calls = block->calls,
-                .own_ms = block_median(block->own_ms, block->calls),
+                .own_ms = series.own[arm][i],
                 .judge_ms = series.judge[arm][i],
                 .counted_ms = series.counted[arm][i],
             };

@@ -48,6 +48,7 @@
     X(PUBLISH)    /* -> set: shows what was drawn for it, caches evicted, a few elements changed */ \
     X(OUTPUT_HASH) /* = hash of the output as it is now */                                         \
     X(DEVICE_MEMORY) /* = free bytes on the device */                                              \
+    X(NEEDED)     /* -> set, generator seed = input bytes that the output depends on, at least */  \
     X(SETTLE)     /* frees what only correctness needed */                                         \
     X(ORACLE)     /* = note, live random, matmul matters */
 /* clang-format on */

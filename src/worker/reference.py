@@ -7,12 +7,14 @@ is expected, compares what came back, and watches the guard zones. It never load
 import copy
 import errno
 import os
+import random
 import secrets
 import time
 
 import torch
 
 import _kbv
+import dependence
 import families
 import problem
 import share
@@ -167,6 +169,20 @@ class Reference:
     def device_memory(self, values, fds):
         free, _ = _kbv.memory()
         return (free,), []
+
+    def needed(self, values, fds):
+        """A lower bound of the input bytes that the output depends on."""
+        index, seed = values
+        tensors = self.regions[index].tensors
+
+        def run():
+            problem.restore_state(self.model, self.snapshot)
+            return self._outputs(self.model, self._inputs(index), seed)
+
+        try:
+            return (dependence.needed_bytes(tensors, run, random.Random(secrets.randbits(64))),), []
+        except (Unfit, MemoryError, torch.OutOfMemoryError):
+            return (0,), []  # it raises on other inputs, or has no room: nothing can be told
 
     def output_new(self, values, fds):
         layout = share.Layout(None, self.baseline_outputs, zone=share.ZONE, keep_strides=False)
@@ -504,6 +520,7 @@ def serve(request, facts):
         _kbv.MESSAGE_PUBLISH: reference.publish, _kbv.MESSAGE_SETTLE: reference.settle,
         _kbv.MESSAGE_OUTPUT_HASH: reference.output_hash,
         _kbv.MESSAGE_DEVICE_MEMORY: reference.device_memory,
+        _kbv.MESSAGE_NEEDED: reference.needed,
         _kbv.MESSAGE_ORACLE: lambda values, fds: (
             (reference.oracle_note, int(bool(reference.live_random)),
              int(bool(reference.matmul_matters))), []),

@@ -63,15 +63,15 @@ static void count_blocks(const struct block *blocks, size_t rounds, double overh
 void series_release(struct series *series)
 {
     free(series->strict);
-    for (int arm = 0; arm < ARM_COUNT; arm++) {
-        free(series->counted[arm]);
-        free(series->own[arm]);
-        free(series->judge[arm]);
+    for (int side = 0; side < SIDE_COUNT; side++) {
+        free(series->counted[side]);
+        free(series->own[side]);
+        free(series->judge[side]);
     }
     *series = SERIES_INIT;
 }
 
-int series_make(struct block *const blocks[ARM_COUNT], size_t rounds, bool other,
+int series_make(struct block *const blocks[SIDE_COUNT], size_t rounds, bool other,
                 struct series *series)
 {
     double strict_ms, lenient_ms;
@@ -79,30 +79,30 @@ int series_make(struct block *const blocks[ARM_COUNT], size_t rounds, bool other
     series->rounds = rounds;
     series->strict = calloc(rounds, sizeof(double));
     if (!series->strict ||
-        overhead(blocks[ARM_BASELINE], rounds, &series->overhead_ms, &series->spread_ms) < 0)
+        overhead(blocks[SIDE_BASELINE], rounds, &series->overhead_ms, &series->spread_ms) < 0)
         return -1;
-    for (int arm = 0; arm < ARM_COUNT; arm++) {
-        if (arm == ARM_OTHER && !other)
+    for (int side = 0; side < SIDE_COUNT; side++) {
+        if (side == SIDE_OTHER_BASELINE && !other)
             continue;
-        series->counted[arm] = calloc(rounds, sizeof(double));
-        series->own[arm] = calloc(rounds, sizeof(double));
-        series->judge[arm] = calloc(rounds, sizeof(double));
-        if (!series->counted[arm] || !series->own[arm] || !series->judge[arm])
+        series->counted[side] = calloc(rounds, sizeof(double));
+        series->own[side] = calloc(rounds, sizeof(double));
+        series->judge[side] = calloc(rounds, sizeof(double));
+        if (!series->counted[side] || !series->own[side] || !series->judge[side])
             return -1;
         for (size_t i = 0; i < rounds; i++) {
-            const struct block *block = &blocks[arm][i];
+            const struct block *block = &blocks[side][i];
 
-            series->own[arm][i] = block_median(block->own_ms, block->calls);
+            series->own[side][i] = block_median(block->own_ms, block->calls);
             /* The baseline's needs nobody to bear it out. */
-            series->counted[arm][i] = fmax(series->own[arm][i], OWN_MS_MIN);
-            series->judge[arm][i] = block_median(block->judge_ms, block->calls);
+            series->counted[side][i] = fmax(series->own[side][i], OWN_MS_MIN);
+            series->judge[side][i] = block_median(block->judge_ms, block->calls);
         }
     }
     strict_ms = 2 * series->spread_ms + SLACK_MS_MIN;
     lenient_ms = strict_ms + SLACK_OVERHEAD * fmax(series->overhead_ms, 0);
-    count_blocks(blocks[ARM_CANDIDATE], rounds, series->overhead_ms, strict_ms, series->strict);
-    count_blocks(blocks[ARM_CANDIDATE], rounds, series->overhead_ms, lenient_ms,
-                 series->counted[ARM_CANDIDATE]);
+    count_blocks(blocks[SIDE_CANDIDATE], rounds, series->overhead_ms, strict_ms, series->strict);
+    count_blocks(blocks[SIDE_CANDIDATE], rounds, series->overhead_ms, lenient_ms,
+                 series->counted[SIDE_CANDIDATE]);
     return 0;
 }
 
@@ -132,13 +132,13 @@ static int interval_of(const struct series *series, const double *baseline, cons
     return status;
 }
 
-int series_speed(const struct series *series, enum arm arm, struct stats_interval *ret_interval)
+int series_speed(const struct series *series, enum side side, struct stats_interval *ret_interval)
 {
     struct stats_interval strict;
 
-    if (interval_of(series, series->counted[arm], series->counted[ARM_CANDIDATE], ret_interval) <
+    if (interval_of(series, series->counted[side], series->counted[SIDE_CANDIDATE], ret_interval) <
             0 ||
-        interval_of(series, series->counted[arm], series->strict, &strict) < 0)
+        interval_of(series, series->counted[side], series->strict, &strict) < 0)
         return -1;
     ret_interval->low = fmin(ret_interval->low, strict.low) * (1 - PROCESS_ERROR);
     ret_interval->high *= 1 + PROCESS_ERROR;
@@ -147,7 +147,7 @@ int series_speed(const struct series *series, enum arm arm, struct stats_interva
 
 int series_wall(const struct series *series, struct stats_interval *ret_interval)
 {
-    return interval_of(series, series->judge[ARM_BASELINE], series->judge[ARM_CANDIDATE],
+    return interval_of(series, series->judge[SIDE_BASELINE], series->judge[SIDE_CANDIDATE],
                        ret_interval);
 }
 
@@ -155,7 +155,7 @@ bool series_narrow(const struct series *series)
 {
     struct stats_interval interval;
 
-    return interval_of(series, series->counted[ARM_BASELINE], series->counted[ARM_CANDIDATE],
+    return interval_of(series, series->counted[SIDE_BASELINE], series->counted[SIDE_CANDIDATE],
                        &interval) == 0 &&
            interval.high - interval.value <= INTERVAL_TARGET * interval.value &&
            interval.value - interval.low <= INTERVAL_TARGET * interval.value;

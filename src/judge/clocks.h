@@ -20,17 +20,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "protocol/evaluation.h"
 #include "stats/stats.h"
 
-#define BLOCK_CALLS_MAX 10
-
-/* Who is timed. */
-enum arm {
-    ARM_BASELINE,
-    ARM_CANDIDATE,
-    ARM_OTHER, /* baseline, other matmul precision */
-    ARM_COUNT
-};
+#define BLOCK_CALLS_MAX TIMING_SAMPLES_MAX
 
 /* Calls of one side right after each other; at least one. */
 struct block {
@@ -41,23 +34,23 @@ struct block {
 /* Milliseconds of each block, one entry for each round. */
 struct series {
     size_t rounds;
-    double *counted[ARM_COUNT]; /* the lenient account; NULL where an arm was not measured */
+    double *counted[SIDE_COUNT]; /* the lenient account; NULL where an side was not measured */
     double *strict;             /* the candidate's in the strict one */
-    double *own[ARM_COUNT];     /* medians of the process' own clock */
-    double *judge[ARM_COUNT];   /* and of the judge's */
+    double *own[SIDE_COUNT];     /* medians of the process' own clock */
+    double *judge[SIDE_COUNT];   /* and of the judge's */
     double overhead_ms;         /* the baseline's median gap between the clocks */
     double spread_ms;           /* how far above it one block in ten lies */
 };
 
 #define SERIES_INIT ((struct series){0})
 
-/* Counts `rounds` blocks of each arm. 0, or -1 when out of memory. Release it in either case. */
-int series_make(struct block *const blocks[ARM_COUNT], size_t rounds, bool other,
+/* Counts `rounds` blocks of each side. 0, or -1 when out of memory. Release it in either case. */
+int series_make(struct block *const blocks[SIDE_COUNT], size_t rounds, bool other,
                 struct series *ret_series);
 void series_release(struct series *series);
 
 /*
- * The ratio of medians, baseline `arm` / candidate, with its 95% interval across both accounts.
+ * The ratio of medians, baseline `side` / candidate, with its 95% interval across both accounts.
  *
  * The interval is to hold for few blocks too: it is the wider of the bootstrap's, which is too
  * narrow for a handful of pairs, and the distribution-free one of the median of the pairs' ratios.
@@ -65,7 +58,7 @@ void series_release(struct series *series);
  * much is known from judging equal kernels again and again, and is added. 0, or -1 when out of
  * memory.
  */
-int series_speed(const struct series *series, enum arm arm, struct stats_interval *ret_interval);
+int series_speed(const struct series *series, enum side side, struct stats_interval *ret_interval);
 
 /* The same of the judge's clock alone, without that addition. */
 int series_wall(const struct series *series, struct stats_interval *ret_interval);

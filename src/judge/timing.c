@@ -44,22 +44,22 @@ struct timing {
     unsigned block_calls;
     unsigned calls, checks;
     double check_share, cap_s;
-    struct block *blocks[ARM_COUNT]; /* rounds_max of each */
+    struct block *blocks[SIDE_COUNT]; /* rounds_max of each */
     size_t rounds, rounds_max;
-    bool other; /* ARM_OTHER is measured */
+    bool other; /* SIDE_OTHER_BASELINE is measured */
 };
 
-static struct job *job_of(const struct timing *timing, enum arm arm)
+static struct job *job_of(const struct timing *timing, enum side side)
 {
-    return arm == ARM_CANDIDATE ? timing->judging->candidate_timed
+    return side == SIDE_CANDIDATE ? timing->judging->candidate_timed
                                 : timing->judging->baseline_timed;
 }
 
-static bool blame(struct timing *timing, enum arm arm, enum job_outcome outcome, struct error *err)
+static bool blame(struct timing *timing, enum side side, enum job_outcome outcome, struct error *err)
 {
     if (outcome == JOB_OK)
         return true;
-    if (judging_blame(timing->judging, job_of(timing, arm), outcome, "a timed call", err) < 0)
+    if (judging_blame(timing->judging, job_of(timing, side), outcome, "a timed call", err) < 0)
         timing->judging->broken = true;
     return false;
 }
@@ -117,11 +117,11 @@ static bool by_chance(struct timing *timing, double share)
     return (double)(stats_random_next(&timing->random) >> 11) * 0x1p-53 < share;
 }
 
-static bool one_call(struct timing *timing, enum arm arm, bool must_check, double *ret_judge_ms,
+static bool one_call(struct timing *timing, enum side side, bool must_check, double *ret_judge_ms,
                      double *ret_own_ms, struct error *err)
 {
     struct judging *judging = timing->judging;
-    struct job *job = job_of(timing, arm);
+    struct job *job = job_of(timing, side);
     uint64_t timeout_ns = (uint64_t)(judging->request->timeout_s * 1e9);
     unsigned set = timing->next_set, generation = judging->set_generation[set];
     uint64_t call_seed, judge_ns, own_ns;
@@ -141,13 +141,13 @@ static bool one_call(struct timing *timing, enum arm arm, bool must_check, doubl
                        "the shapes of the inputs change from draw to draw");
         return false;
     }
-    if (!blame(timing, arm, job_call_prepare(job, set, call_seed, timeout_ns, err), err) ||
+    if (!blame(timing, side, job_call_prepare(job, set, call_seed, timeout_ns, err), err) ||
         !judging_publish(judging, set, err) ||
-        !blame(timing, arm, job_call_run(job, timeout_ns, &judge_ns, &own_ns, err), err))
+        !blame(timing, side, job_call_run(job, timeout_ns, &judge_ns, &own_ns, err), err))
         return false;
     *ret_judge_ms = (double)judge_ns / 1e6;
     *ret_own_ms = (double)own_ns / 1e6;
-    if (arm != ARM_CANDIDATE)
+    if (side != SIDE_CANDIDATE)
         return true;
     timing->calls++;
     if (must_check || by_chance(timing, timing->check_share))
@@ -155,19 +155,19 @@ static bool one_call(struct timing *timing, enum arm arm, bool must_check, doubl
     return true;
 }
 
-static bool one_block(struct timing *timing, enum arm arm, bool must_check, struct error *err)
+static bool one_block(struct timing *timing, enum side side, bool must_check, struct error *err)
 {
-    struct block *block = &timing->blocks[arm][timing->rounds];
+    struct block *block = &timing->blocks[side][timing->rounds];
 
     /* Which call of the block must be checked is not for the candidate to know. */
     unsigned chosen = (unsigned)stats_random_below(&timing->random, timing->block_calls);
-    bool alone = arm != ARM_CANDIDATE, going = true;
+    bool alone = side != SIDE_CANDIDATE, going = true;
 
     block->calls = timing->block_calls;
     if (alone)
         job_pause(timing->judging->candidate_timed, true);
     for (unsigned i = 0; i < block->calls && going; i++)
-        going = one_call(timing, arm, must_check && i == chosen, &block->judge_ms[i],
+        going = one_call(timing, side, must_check && i == chosen, &block->judge_ms[i],
                          &block->own_ms[i], err);
     if (alone)
         job_pause(timing->judging->candidate_timed, false);
@@ -180,27 +180,27 @@ static bool set_matmul(struct timing *timing, const char *precision, struct erro
     uint64_t timeout_ns = (uint64_t)(judging->request->timeout_s * 1e9);
     struct frame frame;
 
-    if (!blame(timing, ARM_BASELINE, job_timing_end(judging->baseline_timed, timeout_ns, err), err))
+    if (!blame(timing, SIDE_BASELINE, job_timing_end(judging->baseline_timed, timeout_ns, err), err))
         return false;
     frame_init(&frame, MESSAGE_MATMUL);
     frame_put_text(&frame, precision);
     return judging_ask(judging, judging->baseline_timed, &frame, NULL, 0, &frame,
                        "a change of precision", err) &&
-           blame(timing, ARM_BASELINE, job_timing_begin(judging->baseline_timed, err), err);
+           blame(timing, SIDE_BASELINE, job_timing_begin(judging->baseline_timed, err), err);
 }
 
 /* One round: A B, or B A in every other one; the other baseline goes last, under its own flag. */
 static bool one_round(struct timing *timing, struct error *err)
 {
     const struct speed_evidence *speed = &timing->judging->evaluation->speed;
-    enum arm first = timing->rounds % 2 ? ARM_CANDIDATE : ARM_BASELINE;
-    enum arm second = first == ARM_BASELINE ? ARM_CANDIDATE : ARM_BASELINE;
+    enum side first = timing->rounds % 2 ? SIDE_CANDIDATE : SIDE_BASELINE;
+    enum side second = first == SIDE_BASELINE ? SIDE_CANDIDATE : SIDE_BASELINE;
     bool must_check = timing->checks < CHECKS_MIN;
 
     if (!one_block(timing, first, must_check, err) || !one_block(timing, second, must_check, err))
         return false;
     if (timing->other && (!set_matmul(timing, speed->other_matmul, err) ||
-                          !one_block(timing, ARM_OTHER, false, err) ||
+                          !one_block(timing, SIDE_OTHER_BASELINE, false, err) ||
                           !set_matmul(timing, speed->baseline_matmul, err)))
         return false;
     timing->rounds++;
@@ -240,7 +240,7 @@ static void look_for_mismatch(const struct timing *timing, const struct series *
     size_t longer = 0, shorter = 0, calls = 0;
 
     for (size_t i = 0; i < timing->rounds; i++) {
-        const struct block *block = &timing->blocks[ARM_CANDIDATE][i];
+        const struct block *block = &timing->blocks[SIDE_CANDIDATE][i];
 
         for (unsigned j = 0; j < block->calls; j++, calls++) {
             double gap = block->judge_ms[j] - block->own_ms[j];
@@ -311,6 +311,30 @@ static enum speed_class class_of(const struct stats_interval *interval)
     return interval->high < 1 ? SPEED_SLOWER : SPEED_ON_PAR;
 }
 
+/* Every sample goes into the evidence, in the order of time as far as rounds tell it. */
+static int keep_blocks(const struct timing *timing, const struct series *series)
+{
+    for (size_t i = 0; i < timing->rounds; i++) {
+        for (int side = SIDE_BASELINE; side < SIDE_COUNT; side++) {
+            const struct block *block = &timing->blocks[side][i];
+            struct timing_block kept = {.side = (enum side)side, .calls = block->calls};
+
+            if (!series->counted[side])
+                continue;
+            kept.own_ms = series->own[side][i];
+            kept.judge_ms = series->judge[side][i];
+            kept.counted_ms = series->counted[side][i];
+            for (unsigned j = 0; j < block->calls; j++) {
+                kept.own_samples_ms[j] = (float)block->own_ms[j];
+                kept.judge_samples_ms[j] = (float)block->judge_ms[j];
+            }
+            if (evaluation_add_block(timing->judging->evaluation, &kept) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
 static bool conclude(struct timing *timing, struct error *err)
 {
     struct judging *judging = timing->judging;
@@ -320,8 +344,8 @@ static bool conclude(struct timing *timing, struct error *err)
     bool complete = false;
 
     if (series_make(timing->blocks, timing->rounds, timing->other, &series) < 0 ||
-        series_speed(&series, ARM_BASELINE, &interval) < 0 || series_wall(&series, &wall) < 0 ||
-        (timing->other && series_speed(&series, ARM_OTHER, &other) < 0)) {
+        series_speed(&series, SIDE_BASELINE, &interval) < 0 || series_wall(&series, &wall) < 0 ||
+        (timing->other && series_speed(&series, SIDE_OTHER_BASELINE, &other) < 0)) {
         error_set(err, ERROR_INTERNAL, "out of memory");
         judging->broken = true;
         goto out;
@@ -331,30 +355,20 @@ static bool conclude(struct timing *timing, struct error *err)
     speed->low = FIGURE(interval.low);
     speed->high = FIGURE(interval.high);
     speed->wall_ratio = FIGURE(wall.value);
-    speed->baseline_ms = FIGURE(median_of(series.counted[ARM_BASELINE], timing->rounds));
-    speed->candidate_ms = FIGURE(median_of(series.counted[ARM_CANDIDATE], timing->rounds));
+    speed->baseline_ms = FIGURE(median_of(series.counted[SIDE_BASELINE], timing->rounds));
+    speed->candidate_ms = FIGURE(median_of(series.counted[SIDE_CANDIDATE], timing->rounds));
     if (timing->other) {
         speed->other_ratio = FIGURE(other.value);
         speed->other_low = FIGURE(other.low);
         speed->other_high = FIGURE(other.high);
-        speed->other_baseline_ms = FIGURE(median_of(series.counted[ARM_OTHER], timing->rounds));
+        speed->other_baseline_ms = FIGURE(median_of(series.counted[SIDE_OTHER_BASELINE], timing->rounds));
     }
     speed->calls = timing->calls;
     speed->checked_calls = timing->checks;
-    for (size_t i = 0; i < timing->rounds; i++) {
-        for (int arm = ARM_BASELINE; arm <= ARM_CANDIDATE; arm++) {
-            const struct block *block = &timing->blocks[arm][i];
-
-            if (speed->block_count == EVALUATION_BLOCKS_MAX)
-                break;
-            speed->blocks[speed->block_count++] = (struct timing_block){
-                .candidate = arm == ARM_CANDIDATE,
-                .calls = block->calls,
-                .own_ms = series.own[arm][i],
-                .judge_ms = series.judge[arm][i],
-                .counted_ms = series.counted[arm][i],
-            };
-        }
+    if (keep_blocks(timing, &series) < 0) {
+        error_set(err, ERROR_INTERNAL, "out of memory");
+        judging->broken = true;
+        goto out;
     }
     look_for_mismatch(timing, &series);
     complete = look_for_impossible_speed(judging, err) && !judging->decided;
@@ -382,24 +396,24 @@ static unsigned sets_wanted(const struct judging *judging)
 
 static const char constructing[] = "constructing for timing";
 
-static bool load_job(struct timing *timing, enum arm arm, struct error *err)
+static bool load_job(struct timing *timing, enum side side, struct error *err)
 {
     struct judging *judging = timing->judging;
-    struct job *job = job_of(timing, arm);
+    struct job *job = job_of(timing, side);
 
     if (job_wait_ready(job, err) < 0) {
         judging->broken = true;
         return false;
     }
-    return judging_load(judging, job, arm == ARM_BASELINE, err) &&
+    return judging_load(judging, job, side == SIDE_BASELINE, err) &&
            judging_construct_ahead(judging, job, judging->model_seed, MODEL_PLAIN, constructing,
                                    err);
 }
 
-static bool prepare_job(struct timing *timing, enum arm arm, struct error *err)
+static bool prepare_job(struct timing *timing, enum side side, struct error *err)
 {
     struct judging *judging = timing->judging;
-    struct job *job = job_of(timing, arm);
+    struct job *job = job_of(timing, side);
     char reason[512];
     bool matched;
 
@@ -412,7 +426,7 @@ static bool prepare_job(struct timing *timing, enum arm arm, struct error *err)
         if (!judging_give_set(judging, job, i, err))
             return false;
     }
-    return blame(timing, arm, job_timing_begin(job, err), err);
+    return blame(timing, side, job_timing_begin(job, err), err);
 }
 
 static bool prepare(struct timing *timing, struct error *err)
@@ -422,8 +436,8 @@ static bool prepare(struct timing *timing, struct error *err)
     struct draw draw;
 
     /* Large models take seconds to construct, on one core each: all three at the same time. */
-    if (!judging_simple(judging, MESSAGE_SETTLE, err) || !load_job(timing, ARM_BASELINE, err) ||
-        !load_job(timing, ARM_CANDIDATE, err) ||
+    if (!judging_simple(judging, MESSAGE_SETTLE, err) || !load_job(timing, SIDE_BASELINE, err) ||
+        !load_job(timing, SIDE_CANDIDATE, err) ||
         !judging_model(judging, judging->model_seed, MODEL_PLAIN, err))
         return false;
     for (unsigned i = 0; i < timing->set_count; i++) {
@@ -432,15 +446,15 @@ static bool prepare(struct timing *timing, struct error *err)
                           false, &draw, err))
             return false;
     }
-    if (!prepare_job(timing, ARM_BASELINE, err) || !prepare_job(timing, ARM_CANDIDATE, err))
+    if (!prepare_job(timing, SIDE_BASELINE, err) || !prepare_job(timing, SIDE_CANDIDATE, err))
         return false;
     for (unsigned i = 0; i < WARM_UP_CALLS; i++) {
         uint64_t started;
 
-        if (!one_call(timing, ARM_BASELINE, false, &judge_ms, &own_ms, err))
+        if (!one_call(timing, SIDE_BASELINE, false, &judge_ms, &own_ms, err))
             return false;
         started = clock_now_ns();
-        if (!one_call(timing, ARM_CANDIDATE, false, &judge_ms, &own_ms, err))
+        if (!one_call(timing, SIDE_CANDIDATE, false, &judge_ms, &own_ms, err))
             return false;
         call_s = clock_seconds_since(started);
     }
@@ -458,7 +472,7 @@ bool stage_timing(struct judging *judging, struct error *err)
 {
     struct timing timing = {.judging = judging,
                             .set_count = sets_wanted(judging),
-                            .rounds_max = EVALUATION_BLOCKS_MAX / 2};
+                            .rounds_max = EVALUATION_BLOCKS_MAX / SIDE_COUNT};
     struct speed_evidence *speed = &judging->evaluation->speed;
     double cap_s = judging->request->time_cap_s, judge_ms, own_ms;
     uint64_t started;
@@ -474,9 +488,9 @@ bool stage_timing(struct judging *judging, struct error *err)
         snprintf(speed->other_matmul, sizeof(speed->other_matmul), "%s",
                  strcmp(speed->baseline_matmul, "highest") ? "highest" : "high");
     stats_random_seed(&timing.random, secret_derive(judging->evaluation->seed, "checks", 0));
-    for (int arm = 0; arm < ARM_COUNT; arm++) {
-        timing.blocks[arm] = calloc(timing.rounds_max, sizeof(struct block));
-        if (!timing.blocks[arm]) {
+    for (int side = 0; side < SIDE_COUNT; side++) {
+        timing.blocks[side] = calloc(timing.rounds_max, sizeof(struct block));
+        if (!timing.blocks[side]) {
             error_set(err, ERROR_INTERNAL, "out of memory");
             judging->broken = true;
             goto out;
@@ -496,12 +510,12 @@ bool stage_timing(struct judging *judging, struct error *err)
     }
     /* The last call is checked: of those that can be, where a draw may say nothing. */
     for (unsigned i = 0, before = timing.checks; i < LAST_TRIES && timing.checks == before; i++) {
-        if (!one_call(&timing, ARM_CANDIDATE, true, &judge_ms, &own_ms, err))
+        if (!one_call(&timing, SIDE_CANDIDATE, true, &judge_ms, &own_ms, err))
             goto out;
     }
     complete = conclude(&timing, err);
 out:
-    for (int arm = 0; arm < ARM_COUNT; arm++)
-        free(timing.blocks[arm]);
+    for (int side = 0; side < SIDE_COUNT; side++)
+        free(timing.blocks[side]);
     return complete;
 }

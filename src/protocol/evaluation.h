@@ -13,6 +13,8 @@
 #include <stdint.h>
 
 #include "protocol/family.h"
+#include "protocol/figure.h"
+#include "protocol/lens.h"
 #include "protocol/verdict.h"
 
 /* Goes up when the same candidate on the same machine might get another verdict. */
@@ -25,17 +27,6 @@
 #define EVALUATION_OUTPUT_MAX 4096 /* the last bytes of a candidate's stdout and stderr */
 #define EVALUATION_BLOCKS_MAX 4096
 
-struct figure {
-    bool measured;
-    double value;
-};
-
-#define FIGURE_NONE ((struct figure){.measured = false})
-#define FIGURE(x)   ((struct figure){.measured = true, .value = (x)})
-
-enum family_status { FAMILY_NOT_RUN, FAMILY_PASS, FAMILY_FAIL, FAMILY_NOT_APPLICABLE };
-const char *family_status_name(enum family_status status); /* "not_run", "pass", ... */
-
 struct family_evidence {
     enum family_status status;
     char reason[EVALUATION_TEXT_MAX]; /* why it failed or does not apply; "" on a pass */
@@ -45,13 +36,22 @@ struct family_evidence {
     char worst[256];                /* "output 0 [3, 17]: expected 0.25, got 0.5"; "" if none */
 };
 
+/* Who is timed. */
+enum side { SIDE_BASELINE, SIDE_CANDIDATE, SIDE_OTHER_BASELINE, SIDE_COUNT };
+const char *side_name(enum side side); /* "baseline", "candidate", "other_baseline" */
+int side_find(const char *name);       /* or -1 */
+
+#define TIMING_SAMPLES_MAX 10 /* calls of one block whose times are kept */
+
 /* One block of timing: `calls` calls of one side. */
 struct timing_block {
-    bool candidate; /* else baseline */
+    enum side side;
     unsigned calls;
     double own_ms;     /* median of the process' own clock over the block's calls */
     double judge_ms;   /* median of the judge's clock over the block's calls */
-    double counted_ms; /* what enters the statistics, see timing.c */
+    double counted_ms; /* what enters the statistics, see clocks.h */
+    /* Of each call, the first TIMING_SAMPLES_MAX of them. */
+    float own_samples_ms[TIMING_SAMPLES_MAX], judge_samples_ms[TIMING_SAMPLES_MAX];
 };
 
 struct speed_evidence {
@@ -66,7 +66,7 @@ struct speed_evidence {
     struct figure other_ratio, other_low, other_high, other_baseline_ms;
     unsigned calls, checked_calls;
     size_t block_count;
-    struct timing_block blocks[EVALUATION_BLOCKS_MAX];
+    struct timing_block *blocks; /* the evaluation's own; see evaluation_add_block() */
 };
 
 struct memory_evidence {
@@ -76,10 +76,13 @@ struct memory_evidence {
     struct figure baseline_above_bytes,
         candidate_above_bytes; /* above what was live at its start */
     char method[64];           /* "allocator+driver", "resident_set" */
+    /* Peaks by the framework's own counters alone, as the lens `paper` reads them; absent where the
+     * device has none. */
+    struct figure baseline_allocator_bytes, candidate_allocator_bytes;
 };
 
 struct stage_seconds {
-    struct figure startup, build, correctness, timing, memory, total;
+    struct figure startup, build, correctness, timing, memory, lenses, total;
 };
 
 /* A hole of the problem: a bad candidate made from its own reference that would pass. */
@@ -113,6 +116,7 @@ struct evaluation {
 
     struct speed_evidence speed;
     struct memory_evidence memory;
+    struct lens_evidence lens; /* what the other lenses read */
     struct family_evidence families[FAMILY_COUNT];
     struct control_evidence controls[CONTROL_COUNT];
     struct stage_seconds seconds;
@@ -124,6 +128,11 @@ struct evaluation {
 
 struct evaluation *evaluation_new(void); /* zeroed, nothing measured; NULL when out of memory */
 void evaluation_free(struct evaluation *evaluation);
+/* Nothing measured again; what it owned is freed. */
+void evaluation_clear(struct evaluation *evaluation);
+
+/* Appends a copy. -1 when out of memory, or where EVALUATION_BLOCKS_MAX are there. */
+int evaluation_add_block(struct evaluation *evaluation, const struct timing_block *block);
 
 /* How many families have that status. */
 unsigned evaluation_family_count(const struct evaluation *evaluation, enum family_status status);

@@ -230,7 +230,7 @@ static json_t *make_blocks(struct writer *writer, const struct speed_evidence *s
     for (size_t i = 0; i < speed->block_count; i++) {
         const struct timing_block *block = &speed->blocks[i];
 
-        add(writer, side, json_string(block->candidate ? "candidate" : "baseline"));
+        add(writer, side, json_string(side_name(block->side)));
         add(writer, calls, json_integer(block->calls));
         add(writer, own, make_real(block->own_ms));
         add(writer, judge, make_real(block->judge_ms));

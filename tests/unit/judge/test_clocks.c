@@ -16,8 +16,8 @@
 #define OVERHEAD 0.3 /* ms between the clocks, as on a GPU */
 #define JITTER   0.004
 
-static struct block storage[ARM_COUNT][ROUNDS];
-static struct block *const blocks[ARM_COUNT] = {storage[0], storage[1], storage[2]};
+static struct block storage[SIDE_COUNT][ROUNDS];
+static struct block *const blocks[SIDE_COUNT] = {storage[0], storage[1], storage[2]};
 static struct stats_random noise;
 
 static double jitter(void)
@@ -26,24 +26,24 @@ static double jitter(void)
 }
 
 /* Calls that take `true_ms`, of which the process tells `own_ms`, `offset_ms` slower around it. */
-static void fill(enum arm arm, double true_ms, double own_ms, double offset_ms)
+static void fill(enum side side, double true_ms, double own_ms, double offset_ms)
 {
     for (size_t i = 0; i < ROUNDS; i++) {
-        storage[arm][i].calls = CALLS;
+        storage[side][i].calls = CALLS;
         for (unsigned j = 0; j < CALLS; j++) {
-            storage[arm][i].own_ms[j] = own_ms + jitter();
-            storage[arm][i].judge_ms[j] = true_ms + OVERHEAD + offset_ms + jitter();
+            storage[side][i].own_ms[j] = own_ms + jitter();
+            storage[side][i].judge_ms[j] = true_ms + OVERHEAD + offset_ms + jitter();
         }
     }
 }
 
-static struct stats_interval speed(enum arm arm)
+static struct stats_interval speed(enum side side)
 {
     struct series series = SERIES_INIT;
     struct stats_interval interval;
 
-    assert_int_equal(series_make(blocks, ROUNDS, arm == ARM_OTHER, &series), 0);
-    assert_int_equal(series_speed(&series, arm, &interval), 0);
+    assert_int_equal(series_make(blocks, ROUNDS, side == SIDE_OTHER_BASELINE, &series), 0);
+    assert_int_equal(series_speed(&series, side, &interval), 0);
     assert_true(interval.low <= interval.value && interval.value <= interval.high);
     series_release(&series);
     return interval;
@@ -53,7 +53,7 @@ static int set_up(void **state)
 {
     (void)state;
     stats_random_seed(&noise, 7);
-    fill(ARM_BASELINE, 1.2, 1.2, 0);
+    fill(SIDE_BASELINE, 1.2, 1.2, 0);
     return 0;
 }
 
@@ -62,8 +62,8 @@ static void test_equal(void **state)
     struct stats_interval interval;
 
     (void)state;
-    fill(ARM_CANDIDATE, 1.2, 1.2, 0);
-    interval = speed(ARM_BASELINE);
+    fill(SIDE_CANDIDATE, 1.2, 1.2, 0);
+    interval = speed(SIDE_BASELINE);
     assert_true(fabs(interval.value - 1) < 0.002);
     assert_true(interval.low > 0.99 && interval.low < 1 && interval.high > 1 &&
                 interval.high < 1.01);
@@ -74,11 +74,11 @@ static void test_faster_and_slower(void **state)
     struct stats_interval interval;
 
     (void)state;
-    fill(ARM_CANDIDATE, 0.6, 0.6, 0);
-    interval = speed(ARM_BASELINE);
+    fill(SIDE_CANDIDATE, 0.6, 0.6, 0);
+    interval = speed(SIDE_BASELINE);
     assert_true(fabs(interval.value - 2) < 0.01 && interval.low > 1.97);
-    fill(ARM_CANDIDATE, 2.4, 2.4, 0);
-    interval = speed(ARM_BASELINE);
+    fill(SIDE_CANDIDATE, 2.4, 2.4, 0);
+    interval = speed(SIDE_BASELINE);
     assert_true(fabs(interval.value - 0.5) < 0.005 && interval.high < 0.51);
 }
 
@@ -88,8 +88,8 @@ static void test_a_process_that_is_slower_around_its_calls(void **state)
     struct stats_interval interval;
 
     (void)state;
-    fill(ARM_CANDIDATE, 1.2, 1.2, 0.05);
-    interval = speed(ARM_BASELINE);
+    fill(SIDE_CANDIDATE, 1.2, 1.2, 0.05);
+    interval = speed(SIDE_BASELINE);
     assert_true(fabs(interval.value - 1) < 0.002); /* not 0.96 */
     assert_true(interval.high > 1);                /* not slower */
     assert_true(interval.low < 0.97);              /* but the doubt shows */
@@ -100,12 +100,12 @@ static void test_a_clock_that_lies(void **state)
     struct stats_interval interval;
 
     (void)state;
-    fill(ARM_CANDIDATE, 1.2, 0.01, 0);
-    interval = speed(ARM_BASELINE);
+    fill(SIDE_CANDIDATE, 1.2, 0.01, 0);
+    interval = speed(SIDE_BASELINE);
     assert_true(fabs(interval.value - 1) < 0.01 && interval.low < 1);
     /* A little: within the room that honest processes need. It makes nothing faster. */
-    fill(ARM_CANDIDATE, 1.2, 1.2 - 0.25 * OVERHEAD, 0);
-    interval = speed(ARM_BASELINE);
+    fill(SIDE_CANDIDATE, 1.2, 1.2 - 0.25 * OVERHEAD, 0);
+    interval = speed(SIDE_BASELINE);
     assert_true(interval.low < 1);
     assert_true(interval.value < 1.2 / (1.2 - 0.3 * OVERHEAD));
 }
@@ -116,9 +116,9 @@ static void test_other_baseline(void **state)
     struct stats_interval interval;
 
     (void)state;
-    fill(ARM_CANDIDATE, 1.2, 1.2, 0);
-    fill(ARM_OTHER, 8.4, 8.4, 5);
-    interval = speed(ARM_OTHER);
+    fill(SIDE_CANDIDATE, 1.2, 1.2, 0);
+    fill(SIDE_OTHER_BASELINE, 8.4, 8.4, 5);
+    interval = speed(SIDE_OTHER_BASELINE);
     assert_true(fabs(interval.value - 7) < 0.05);
 }
 
@@ -127,13 +127,13 @@ static void test_narrow(void **state)
     struct series series = SERIES_INIT;
 
     (void)state;
-    fill(ARM_CANDIDATE, 1.2, 1.2, 0.05);
+    fill(SIDE_CANDIDATE, 1.2, 1.2, 0.05);
     assert_int_equal(series_make(blocks, ROUNDS, false, &series), 0);
     assert_true(series_narrow(&series)); /* time would not bring the accounts together */
     series_release(&series);
     for (size_t i = 0; i < ROUNDS; i += 2) {
         for (unsigned j = 0; j < CALLS; j++)
-            storage[ARM_CANDIDATE][i].own_ms[j] *= 1.2;
+            storage[SIDE_CANDIDATE][i].own_ms[j] *= 1.2;
     }
     assert_int_equal(series_make(blocks, ROUNDS, false, &series), 0);
     assert_false(series_narrow(&series));
@@ -146,7 +146,7 @@ static void test_wall(void **state)
     struct stats_interval interval;
 
     (void)state;
-    fill(ARM_CANDIDATE, 1.2, 0.01, 1.5);
+    fill(SIDE_CANDIDATE, 1.2, 0.01, 1.5);
     assert_int_equal(series_make(blocks, ROUNDS, false, &series), 0);
     assert_int_equal(series_wall(&series, &interval), 0);
     assert_true(fabs(interval.value - 0.5) < 0.01);

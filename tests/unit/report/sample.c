@@ -49,6 +49,12 @@ static void pass_family(struct evaluation *e, enum family family)
 
 struct evaluation *sample_verified(void)
 {
+    static const struct timing_block blocks[] = {
+        {SIDE_BASELINE, 30, 2.3121, 2.3344, 2.3121},
+        {SIDE_CANDIDATE, 30, 1.2581, 1.2802, 1.2581},
+        {SIDE_CANDIDATE, 30, 1.2577, 1.2799, 1.2577},
+        {SIDE_BASELINE, 30, 2.3163, 2.3391, 2.3163},
+    };
     struct evaluation *e = sample_base();
 
     if (!e)
@@ -77,12 +83,9 @@ struct evaluation *sample_verified(void)
         .other_baseline_ms = FIGURE(2.3148),
         .calls = 240,
         .checked_calls = 7,
-        .block_count = 4,
-        .blocks = {{false, 30, 2.3121, 2.3344, 2.3121},
-                   {true, 30, 1.2581, 1.2802, 1.2581},
-                   {true, 30, 1.2577, 1.2799, 1.2577},
-                   {false, 30, 2.3163, 2.3391, 2.3163}},
     };
+    for (size_t i = 0; i < ARRAY_SIZE(blocks); i++)
+        evaluation_add_block(e, &blocks[i]);
     e->memory = (struct memory_evidence){
         .class = MEMORY_LEANER,
         .ratio = FIGURE(1.3101),
@@ -238,10 +241,11 @@ struct evaluation *sample_largest(void)
     e->speed.other_ratio = e->speed.other_low = e->speed.other_high = longest;
     e->speed.other_baseline_ms = longest;
     e->speed.calls = e->speed.checked_calls = 4294967295u;
-    e->speed.block_count = EVALUATION_BLOCKS_MAX;
     for (size_t i = 0; i < EVALUATION_BLOCKS_MAX; i++) {
-        e->speed.blocks[i] =
-            (struct timing_block){true, 4294967295u, longest.value, longest.value, longest.value};
+        const struct timing_block block = {SIDE_OTHER_BASELINE, 4294967295u, longest.value,
+                                           longest.value, longest.value};
+
+        evaluation_add_block(e, &block);
     }
     e->memory.class = MEMORY_HEAVIER;
     e->memory.ratio = longest;
